@@ -36,9 +36,7 @@ __all__ = [
     "get_requires_for_build_wheel",
 ]
 
-COMPILE = (
-    "import sys; from pathlib import Path; from fogline.flow.warming import warm_levels; warm_levels(Path(sys.argv[1]))"
-)
+COMPILE = "import sys, pathlib; from fogline.pipeline.warm import warm_levels; warm_levels(pathlib.Path(sys.argv[1]))"
 
 
 def get_requires_for_build_wheel(config_settings: dict[str, Any] | None = None) -> list[str]:

@@ -24,13 +24,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import fogline as fl
-from fogline.flow import folder
-from fogline.flow.answers import read_scores
-from fogline.flow.batches import batch_name
-from fogline.flow.folder import LocalFolder
-from fogline.flow.journal import COUNTERS
-from fogline.flow.output import Output, RunConfig
 from fogline.impute.scores import Sum, to_plain
+from fogline.output import folder
+from fogline.output.answers import read_scores
+from fogline.output.files import batch_name
+from fogline.output.folder import LocalFolder
+from fogline.pipeline.report import COUNTERS
+from fogline.runs.config import Output, RunConfig
 
 QUERY = fl.Query(attributes=dict.fromkeys("abcd", "max"), id="sensor", time="t", lifetime=600)
 FOGLINE = [sys.executable, "-c", "from fogline.cli import app; app()"]

@@ -22,11 +22,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import fogline as fl
-from fogline.flow.answers import read_answer
-from fogline.flow.embedded import Embedded
-from fogline.flow.folder import LocalFolder
-from fogline.flow.memory import peak_memory
-from fogline.flow.output import EMBEDDED, RunConfig
+from fogline.output.answers import read_answer
+from fogline.output.folder import LocalFolder
+from fogline.runs.config import EMBEDDED, RunConfig
+from fogline.runs.embedded import Embedded
+from fogline.runs.estimate import peak_memory
 from fogline.synthetic import Stream, rows
 
 EVERY = 0.5  # seconds between files

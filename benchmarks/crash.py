@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 
 import fogline as fl
 from benchmarks.fit import below
-from fogline.flow.holding import LOCK
+from fogline.runs.lock import LOCK
 from fogline.synthetic import Stream, rows
 
 FILES, ROWS, SENSORS = 40, 500, 90

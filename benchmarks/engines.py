@@ -26,8 +26,8 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
 import fogline as fl
-from fogline.flow.embedded import Embedded
-from fogline.flow.output import EMBEDDED, SPARK, RunConfig
+from fogline.runs.config import EMBEDDED, SPARK, RunConfig
+from fogline.runs.embedded import Embedded
 from fogline.spark.running import Run
 from lab.case import AT, DATA_SETS, SENSOR, Settings, read
 

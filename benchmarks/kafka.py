@@ -26,11 +26,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 import fogline as fl
 from benchmarks.spark import finished, identity
 from fogline.files.options import Options
-from fogline.kafka.address import Address
-from fogline.kafka.config import PER_BATCH, TopicOptions
-from fogline.kafka.layout import layout_of_topic
+from fogline.kafka.client import PER_BATCH, Address, TopicOptions
+from fogline.kafka.topic import layout_of_topic
+from fogline.spark.kafka import messages, reader
 from fogline.spark.pipeline import journal, plan_for
-from fogline.spark.topic import messages, reader
 from fogline.synthetic import Stream, rows
 from tests.integration.components.kafka import Broker, kafka, spark_jars
 

@@ -18,14 +18,13 @@ import pyarrow.parquet as pq
 
 import fogline as fl
 from fogline.files.reading import batches
-from fogline.flow.embedded import Embedded
-from fogline.flow.embedded_files import ROWS
-from fogline.flow.estimate import Estimate, estimate
-from fogline.flow.folder import LocalFolder
-from fogline.flow.memory import peak_memory
-from fogline.flow.output import EMBEDDED, Output, RunConfig
-from fogline.flow.plan import Plan
-from fogline.flow.starting import layout_for, plan_for_files
+from fogline.output.folder import LocalFolder
+from fogline.pipeline.plan import Plan
+from fogline.runs.config import EMBEDDED, Output, RunConfig
+from fogline.runs.embedded import Embedded
+from fogline.runs.estimate import Estimate, estimate, peak_memory
+from fogline.runs.start import layout_for, plan_for_files
+from fogline.runs.taken import ROWS
 from fogline.synthetic import Stream, rows
 
 FILE = 100_000  # rows of a file

@@ -28,7 +28,7 @@ import httpx
 import numpy as np
 import pyarrow as pa
 
-from fogline.flow.folder import LocalFolder
+from fogline.output.folder import LocalFolder
 from fogline.page.serving import beside
 from fogline.page.store import Follower
 from tests.page.writing import Writer, cell, near

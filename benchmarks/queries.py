@@ -28,9 +28,9 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
 import fogline as fl
-from fogline.flow.embedded import Embedded
-from fogline.flow.output import EMBEDDED, SPARK, RunConfig
 from fogline.queries import Asked, Queries
+from fogline.runs.config import EMBEDDED, SPARK, RunConfig
+from fogline.runs.embedded import Embedded
 
 SENSORS, FILES, HISTORY = 500, 6, 20_000
 START = 1_700_000_000

@@ -28,8 +28,8 @@ import pyarrow.parquet as pq
 
 import fogline as fl
 from benchmarks.soak import ROLES, look, of_batches, started
-from fogline.flow.answers import read_answer
-from fogline.flow.folder import LocalFolder
+from fogline.output.answers import read_answer
+from fogline.output.folder import LocalFolder
 from fogline.synthetic import Stream, rows
 
 D = 4

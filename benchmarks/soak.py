@@ -32,9 +32,9 @@ import pyarrow.parquet as pq
 
 import fogline as fl
 from benchmarks.fit import below
-from fogline.flow.answers import read_answer, read_shown
-from fogline.flow.batches import counted
-from fogline.flow.folder import LocalFolder
+from fogline.output.answers import read_answer, read_shown
+from fogline.output.files import counted
+from fogline.output.folder import LocalFolder
 from fogline.synthetic import Stream, rows
 
 D, LIFETIME, GROUPS, HISTORY, KEEP = 4, 30, 8, 50_000, 300

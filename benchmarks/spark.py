@@ -39,7 +39,7 @@ from pyspark.sql.streaming import StatefulProcessor
 
 import fogline as fl
 from fogline.rows.changes import answer_of
-from fogline.spark.source import register
+from fogline.spark.synthetic import register
 
 D, MISSING, HISTORY, WINDOW, RATE = 4, 0.3, 120_000, 1_000_000, 1_000
 SENSORS = 1_000

@@ -67,7 +67,7 @@ def fitted(spark: Any, history: pd.DataFrame, work: Path) -> tuple[fl.Repository
 
 def watched(spark: Any, repository: fl.Repository, work: Path) -> float:
     """Watch the files of `stream` into `watched`, one a batch, as `fogline run` does; how many seconds it took."""
-    from fogline.flow.output import RunConfig
+    from fogline.runs.config import RunConfig
     from fogline.spark.running import Run
 
     order = RunConfig(str(work / "stream"), str(work / "watched"), QUERY, repository)

@@ -14,7 +14,7 @@ import pytest
 
 import fogline as fl
 from fogline.errors import ClockError
-from fogline.flow.plan import make_plan
+from fogline.pipeline.plan import make_plan
 from fogline.saved import unpack
 from tests.flow.driving import DISTRIBUTION, Engine, rows_of
 

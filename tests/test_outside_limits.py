@@ -15,12 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import fogline as fl
-from fogline.flow.answers import read_answer
-from fogline.flow.embedded import Embedded
-from fogline.flow.folder import LocalFolder
-from fogline.flow.output import EMBEDDED, RunConfig
-from fogline.flow.views import near_at
+from fogline.output.answers import read_answer
+from fogline.output.folder import LocalFolder
+from fogline.output.views import near_at
 from fogline.plot.possible import possible_rows
+from fogline.runs.config import EMBEDDED, RunConfig
+from fogline.runs.embedded import Embedded
 
 LIMITS = {"gas": (0, 100), "oxygen": (5, 60)}
 QUERY = fl.Query({"gas": "max", "oxygen": "min"}, id="room", time="t", lifetime=50, alpha=0.1, limits=LIMITS)

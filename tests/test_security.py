@@ -21,10 +21,10 @@ from typer.testing import CliRunner
 import fogline as fl
 from fogline.cli import app
 from fogline.errors import FoglineError, HistoryError, QueryError, SnapshotError
-from fogline.kafka.config import TopicOptions, read_config
+from fogline.kafka.client import TopicOptions, read_config
 from fogline.kernels import compile as machine_code
 from fogline.page.app import page_of
-from fogline.page.logs import LineLog
+from fogline.page.security import LineLog
 from fogline.repository import cache, store
 from fogline.saved import sealed
 from fogline.sinks.places import sink_for
@@ -41,8 +41,8 @@ EVIL = "\x1b[2J\x1b]0;owned\x07\u202ereversed"
 
 ALLOWED = {  # where a name that could execute data may stand, and why
     ("kernels/compile.py", "pickle"): "machine code, which is run anyway; its digest is compared first",
-    ("spark/executors.py", "pickle"): "written only: a number, as Spark's own partitioner does",
-    ("spark/packed.py", "CloudPickleSerializer"): "what Spark's driver sends its own workers",
+    ("spark/preflight.py", "pickle"): "written only: a number, as Spark's own partitioner does",
+    ("spark/processors.py", "CloudPickleSerializer"): "what Spark's driver sends its own workers",
     ("spark/preflight.py", "cloudpickle"): "what Spark's driver sends its own workers",
 }
 IMPORTS = {  # where a module is imported by a name that is no literal: each name is one of a table in the source

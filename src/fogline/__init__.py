@@ -27,7 +27,6 @@ if TYPE_CHECKING:
         SinkError,
         SnapshotError,
     )
-    from fogline.flow.sink import RunInfo, Sink
     from fogline.impute.own import ImputeFunction
     from fogline.impute.protocol import Evidence, Imputer
     from fogline.impute.scores import Score
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from fogline.notebook import Rendering, show
     from fogline.notebook import load_ipython_extension as load_ipython_extension
     from fogline.notebook import unload_ipython_extension as unload_ipython_extension
+    from fogline.output.sink import RunInfo, Sink
     from fogline.queries import Queries
     from fogline.query import Query, Rule
     from fogline.repository.held_out import Quality
@@ -124,7 +124,7 @@ offer(
             "SinkError",
             "SnapshotError",
         ),
-        "flow.sink": ("RunInfo", "Sink"),
+        "output.sink": ("RunInfo", "Sink"),
         "impute": ("impute",),
         "impute.own": ("ImputeFunction",),
         "impute.protocol": ("Evidence", "Imputer"),

@@ -12,8 +12,8 @@ The fate of a row. The first rule that applies decides:
 6. TAKEN: it counts. (One of an instant of which its sensor has had a row is no reading: KNOWN.)
 
 Removals are set apart. With `carry` a row gets cells of the row that it replaces before rule 3. On a pipeline a row
-that runs ahead of its group is HELD before rule 2 (`flow.ahead`). The stages of a pipeline apply the same rules by the
-same functions: `copies_of`, `needs_of`, `Chain.undecided`, `Chain.take`, `refused_first`.
+that runs ahead of its group is HELD before rule 2 (`pipeline.clock_guard`). The stages of a pipeline apply the same
+rules by the same functions: `copies_of`, `needs_of`, `Chain.undecided`, `Chain.take`, `refused_first`.
 
 Whether rules 4 and 5 apply may depend on what the row's sensor has read, and so on which earlier rows count: a walk
 through the sensors' memory decides it row by row, in the order of time (`SensorState.take`), and rows that count join

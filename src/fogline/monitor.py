@@ -194,8 +194,10 @@ class Monitor:
                 self.groups[key] = self._new_group()
         deltas: list[tuple[Key, Delta]] = []
         for key, group in self.groups.items():
-            more = taken.removals if isinstance(group, LatestGroup) else taken.revisions
-            found = group.advance(self.clock, until, taken.rows.get(key), ticks, more.get(key))
+            if isinstance(group, LatestGroup):
+                found = group.advance(self.clock, until, taken.rows.get(key), ticks, taken.removals.get(key))
+            else:
+                found = group.advance(self.clock, until, taken.rows.get(key), ticks, taken.revisions.get(key))
             deltas += [(key, delta) for delta in found]
         self.clock = until
         if len(self.groups) > 1:

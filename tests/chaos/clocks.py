@@ -33,7 +33,8 @@ def unsteady() -> None:
     """Called in a process before it runs: each look at the clock shows another time, up to a year ahead or behind."""
     import datetime
 
-    from fogline.flow import embedded, holding
+    from fogline.runs import embedded
+    from fogline.runs import lock as holding
 
     chance, true, true_ns = random.Random(os.getpid()), time.time, time.time_ns
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fogline.errors import FoglineError
-from fogline.flow.names import ABOUT, VIEWS
-from fogline.flow.names import KINDS as RESULTS
+from fogline.pipeline.names import ABOUT, VIEWS
+from fogline.pipeline.names import KINDS as RESULTS
 from tests.chaos.case import REFUSED, SAME, Case, Outcome
 from tests.chaos.judging import Seen, refusal, same, seen
 from tests.chaos.modes import FILES, OUT, World, world

@@ -27,9 +27,9 @@ import fogline as fl
 from fogline.files.layout import layout_of
 from fogline.files.one_file import batches
 from fogline.files.options import Options
-from fogline.flow.journal import HEALTH
-from fogline.flow.plan import make_plan
 from fogline.kernels.arrow import read
+from fogline.pipeline.names import HEALTH
+from fogline.pipeline.plan import make_plan
 from tests.chaos.fuzz_texts import _words
 from tests.chaos.mutating import mutated, refused
 from tests.flow.driving import Engine, rows_of

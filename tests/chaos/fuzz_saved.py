@@ -23,16 +23,15 @@ import numpy as np
 import pyarrow as pa
 
 import fogline as fl
-from fogline.flow import stages
-from fogline.flow.about import read_about
-from fogline.flow.crate import from_crate
-from fogline.flow.embedded import Embedded
-from fogline.flow.embedded_state import EmbeddedState
-from fogline.flow.folder import LocalFolder
-from fogline.flow.parcel import Parcel
-from fogline.flow.plan import make_plan
-from fogline.flow.state import from_cell, from_state
 from fogline.kernels import compile as machine_code
+from fogline.output.about import read_about
+from fogline.output.folder import LocalFolder
+from fogline.pipeline import stages
+from fogline.pipeline.exchange import Parcel, from_crate
+from fogline.pipeline.plan import make_plan
+from fogline.pipeline.state import from_cell, from_state
+from fogline.runs.embedded import Embedded
+from fogline.runs.embedded_state import EmbeddedState
 from fogline.saved import MAGIC, pack, unpack
 from tests.chaos.mutating import damaged, every_bit, refused
 from tests.flow.embedding import APPENDED, CASES, NEWEST, changes_of_ids, config_of, learnt, readings, run, write_stream
@@ -141,7 +140,7 @@ def _state_reader(plan: Any) -> Callable[[bytes], Any]:
 
 
 def _plan(running: Embedded) -> Any:
-    from fogline.flow.starting import layout_for, plans_for_files
+    from fogline.runs.start import layout_for, plans_for_files
 
     layout, _ = layout_for(running.output, None, running.remark)
     return plans_for_files(running.output, layout, follow=False)[0]

@@ -16,11 +16,10 @@ import pyarrow as pa
 
 import fogline as fl
 from fogline.cli.answer import holds
-from fogline.cli.topics import starting_at
+from fogline.cli.options import starting_at
 from fogline.files.options import Options
-from fogline.flow.lengths import ahead_of, idle_of, lateness_of
-from fogline.kafka.address import Address
-from fogline.kafka.config import for_java, for_librdkafka, read_config
+from fogline.kafka.client import Address, for_java, for_librdkafka, read_config
+from fogline.pipeline.watermark import ahead_of, idle_of, lateness_of
 from fogline.queries import asked_from
 from fogline.repository import rules
 from fogline.sinks.places import expanded, has_secret, shown, sink_for

@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from fogline.cli.trouble import in_words
+from fogline.cli.terminal import in_words
 from tests.chaos.case import SAME, Case, Outcome
 from tests.chaos.disk import CUT, KINDS, STEPS, Disk, PowerCut
 from tests.chaos.runs import MODES, Scenario, moving, run_of

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fogline.flow.batches import counted
-from fogline.flow.compaction import tables
-from fogline.flow.folder import LocalFolder
-from fogline.flow.names import CHANGES, HEALTH, REJECTS, VIEWS
+from fogline.output.compaction import tables
+from fogline.output.files import counted
+from fogline.output.folder import LocalFolder
+from fogline.pipeline.names import CHANGES, HEALTH, REJECTS, VIEWS
 from tests.chaos.zygote import Started
 
 COUNTS = ("rows", "rejected", "late", "expired", "held", "released", "stale")

@@ -29,8 +29,8 @@ from tests.integration import scenario
 from tests.walks import QUERY, walks
 
 OUT, FILES = "out", 8
-JOINED = {"fogline.flow.compaction.BLOCK": 3, "fogline.flow.embedded_state.SMALL": 2000,
-          "fogline.flow.embedded_batch.LOADED": 30_000}  # fmt: skip
+JOINED = {"fogline.output.compaction.BLOCK": 3, "fogline.runs.embedded_state.SMALL": 2000,
+          "fogline.runs.evaluation.LOADED": 30_000}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -19,18 +19,21 @@ from typing import Any
 from unittest.mock import patch
 
 import fogline as fl
-from fogline.flow import cache as loaded
-from fogline.flow import embedded, embedded_batch, embedded_state, log, waiting
-from fogline.flow.answers import read_answer
-from fogline.flow.compaction import Compaction
-from fogline.flow.embedded import Embedded
-from fogline.flow.folder import LocalFolder
-from fogline.flow.folder_sink import FolderSink
-from fogline.flow.holding import LOCK, holding
-from fogline.flow.names import KINDS, VIEWS
-from fogline.flow.spill import COLLECTED
-from fogline.flow.starting import ready
+from fogline.output.answers import read_answer
+from fogline.output.compaction import Compaction
+from fogline.output.folder import LocalFolder
+from fogline.output.folder_sink import FolderSink
+from fogline.pipeline import changelog as log
+from fogline.pipeline import loaded
+from fogline.pipeline import loaded as waiting
+from fogline.pipeline.names import KINDS, VIEWS
 from fogline.queries import Queries
+from fogline.runs import embedded, embedded_state
+from fogline.runs import evaluation as embedded_batch
+from fogline.runs.embedded import Embedded
+from fogline.runs.lock import LOCK, holding
+from fogline.runs.spill import COLLECTED
+from fogline.runs.start import ready
 from tests.flow.embedding import APPENDED, NEWEST, Case, changes_of_ids, config_of, readings, reported, write_stream
 from tests.walks import QUERY, walks
 

@@ -20,15 +20,15 @@ import pyarrow as pa
 
 from fogline.engine.audit import audit
 from fogline.engine.current import LatestGroup
-from fogline.flow import cache
-from fogline.flow.journal import Journal
-from fogline.flow.keepers import Keepers
-from fogline.flow.parcel import Parcel
-from fogline.flow.plans import kin_of, kin_of_bucket, parcel_of, parcels_of, plan_of, split_key
-from fogline.flow.sensors import SensorStage
-from fogline.flow.shelf import Shelf
-from fogline.flow.stages import as_batch, as_crates, dealt, screened
-from fogline.flow.watermark import event
+from fogline.pipeline import loaded as cache
+from fogline.pipeline.exchange import Parcel
+from fogline.pipeline.plans import kin_of, kin_of_bucket, parcel_of, parcels_of, plan_of, split_key
+from fogline.pipeline.report import Journal
+from fogline.pipeline.runner import Keepers
+from fogline.pipeline.sensors import SensorStage
+from fogline.pipeline.shard import Shelf
+from fogline.pipeline.stages import as_batch, as_crates, dealt, screened
+from fogline.pipeline.watermark import event
 from tests.chaos.sim_same import Reports, same, same_reports, same_state
 from tests.chaos.sim_state import Attempt, AttemptStore, Died, Entry
 from tests.chaos.sim_streams import World

@@ -19,15 +19,18 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from fogline.flow import embedded, embedded_batch, embedded_reading, embedded_state, spill
-from fogline.flow.compaction import tables
-from fogline.flow.embedded import EmbeddedRun
-from fogline.flow.embedded_files import FoundFile, TakenFiles
-from fogline.flow.embedded_state import EmbeddedState
-from fogline.flow.folder import LocalFolder
-from fogline.flow.journal import CHANGES, HEALTH, REJECTS, Journal
-from fogline.flow.output import EMBEDDED, Output, RunConfig, RunStatus
-from fogline.flow.reported import schemas_of
+from fogline.output.compaction import tables
+from fogline.output.folder import LocalFolder
+from fogline.output.folder_sink import schemas_of
+from fogline.pipeline.names import CHANGES, HEALTH, REJECTS
+from fogline.pipeline.report import Journal
+from fogline.runs import embedded, embedded_state, spill
+from fogline.runs import evaluation as embedded_batch
+from fogline.runs import taken as embedded_reading
+from fogline.runs.config import EMBEDDED, Output, RunConfig, RunStatus
+from fogline.runs.embedded import EmbeddedRun
+from fogline.runs.embedded_state import EmbeddedState
+from fogline.runs.taken import FoundFile, TakenFiles
 from tests.chaos.sim_engine import plan_for
 from tests.chaos.sim_judge import Judge
 from tests.chaos.sim_same import same

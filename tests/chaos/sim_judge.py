@@ -15,7 +15,8 @@ from fractions import Fraction
 from typing import Any
 
 import fogline as fl
-from fogline.flow.journal import CHANGES, HEALTH, REJECTS, Journal
+from fogline.pipeline.names import CHANGES, HEALTH, REJECTS
+from fogline.pipeline.report import Journal
 from tests import oracle
 from tests.chaos.sim_streams import BAD, Row, World, completed
 from tests.contracts import CLOSE, agree, members

@@ -7,8 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from fogline.flow.journal import REJECTS, Journal
-from fogline.flow.state import MAGIC, from_cell
+from fogline.pipeline.names import REJECTS
+from fogline.pipeline.report import Journal
+from fogline.pipeline.state import MAGIC, from_cell
 
 Reports = dict[str, Journal]  # by group or shelf
 

@@ -6,7 +6,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from fogline.flow import bundle, cache, log, readings, shelf, together, waiting
+from fogline.pipeline import changelog as log
+from fogline.pipeline import loaded as cache
+from fogline.pipeline import loaded as waiting
+from fogline.pipeline import sensor_state as readings
+from fogline.pipeline import shard as shelf
+from fogline.pipeline import small_groups as bundle
+from fogline.pipeline import small_groups as together
 
 Entry = tuple[str, str, Any]  # what, of which key, which number
 _MODULES = {"shelf": shelf, "bundle": bundle, "cache": cache, "together": together, "log": log, "waiting": waiting,

@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from fogline.flow.answers import read_answer
-from fogline.flow.folder import LocalFolder
+from fogline.output.answers import read_answer
+from fogline.output.folder import LocalFolder
 from tests.chaos.case import SAME, Case, Outcome
 from tests.chaos.judging import same, seen
 from tests.chaos.modes import OUT, World, world

@@ -9,8 +9,8 @@ import pytest
 
 import fogline as fl
 from fogline.errors import QueryError, RuleError, SnapshotError
-from fogline.flow.plan import make_plan
-from fogline.flow.state import from_cell, from_state, to_cell, to_state
+from fogline.pipeline.plan import make_plan
+from fogline.pipeline.state import from_cell, from_state, to_cell, to_state
 from fogline.query import duration
 from fogline.repository import rules
 from fogline.saved import pack, unpack

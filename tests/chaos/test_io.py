@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fogline.flow.folder import LocalFolder
-from fogline.flow.holding import holding
+from fogline.output.folder import LocalFolder
+from fogline.runs.lock import holding
 from tests.chaos.case import SAME
 from tests.chaos.disk import CUT, ERROR, FULL, KINDS, SHORT, Disk, PowerCut
 from tests.chaos.io import scenarios, tried

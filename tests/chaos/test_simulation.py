@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fogline.flow import cache
+from fogline.pipeline import loaded as cache
 from tests.chaos import simulation
 from tests.chaos.sim_streams import MODES
 from tests.chaos.simulation import FOLDER, SCHEDULES, cases, many

@@ -20,14 +20,13 @@ import pyarrow.parquet as pq
 import fogline as fl
 from fogline.cli.init import written
 from fogline.files.writing import write_folder
-from fogline.flow.answers import read_answer, read_scores
-from fogline.flow.checkpoint import Synced, mend
-from fogline.flow.folder import LocalFolder
-from fogline.flow.names import KINDS
-from fogline.flow.output import Output, RunConfig
-from fogline.flow.reported import Reported
-from fogline.flow.source_log import SourceLog
+from fogline.output.answers import read_answer, read_scores
+from fogline.output.folder import LocalFolder
+from fogline.output.folder_sink import Reported
+from fogline.pipeline.names import KINDS
 from fogline.repository import cache as machine
+from fogline.runs.checkpoint import SourceLog, Synced, mend
+from fogline.runs.config import Output, RunConfig
 from tests.chaos.runs import Scenario, learnt, learnt_later, names_in
 from tests.flow.test_output import QUERY, batches, expected, in_order, rows_in
 from tests.flow.test_views import reports

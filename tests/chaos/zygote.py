@@ -200,7 +200,7 @@ def _patch(name: str, value: Any) -> Any:
 
 
 def _main() -> None:
-    importlib.import_module("fogline.flow.embedded")  # what every run needs
+    importlib.import_module("fogline.runs.embedded")  # what every run needs
     os.environ["COLUMNS"] = "400"
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what is printed here is no answer

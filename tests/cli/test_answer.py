@@ -15,8 +15,8 @@ import fogline as fl
 from fogline.cli import app
 from fogline.cli.answer import chosen_rows, instant_text
 from fogline.errors import FoglineError
-from fogline.flow.folder import LocalFolder
-from fogline.flow.output import Output, RunConfig
+from fogline.output.folder import LocalFolder
+from fogline.runs.config import Output, RunConfig
 
 NUMBERS = fl.Query(attributes={"heat": "max"}, id="sensor", time="t", lifetime=10)
 STAMPS = fl.Query(attributes={"heat": "max"}, id="sensor", time="t", lifetime="10 minutes")

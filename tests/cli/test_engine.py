@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from fogline.cli import app, engine, watch
+from fogline.cli import app, engine
+from fogline.cli import run as watch
 from fogline.saved import sealed
 
 QUERY = "attributes: {heat: max, gas: max}\nid: sensor\ntime: t\nlifetime: 50\n"

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 import fogline as fl
 from fogline.cli import app
-from fogline.flow.output import RunConfig
 from fogline.queries import Queries
+from fogline.runs.config import RunConfig
 from tests.cli.test_start import imported
 from tests.flow.embedding import CASES, config_of, run, write_stream
 

@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from fogline.cli import app
-from fogline.cli.limits import group_limits
-from fogline.flow import estimate as estimating
-from fogline.flow import memory
+from fogline.cli.options import group_limits
+from fogline.runs import estimate as estimating
+from fogline.runs import estimate as memory
 from tests.flow.embedding import write_stream
 from tests.flow.test_limits import SITES
 

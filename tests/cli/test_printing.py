@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 import fogline as fl
 from fogline.cli import app
-from fogline.flow.folder import LocalFolder
-from fogline.flow.output import Output, RunConfig
+from fogline.output.folder import LocalFolder
+from fogline.runs.config import Output, RunConfig
 
 QUERY = fl.Query(attributes={"heat[C]": "max"}, id="sensor", time="t", lifetime=9)
 NAMES = ["pump[north]", "[/x]", "[bold]b[/bold]", ":smile:", "a\x1b[2Jb"]
@@ -36,7 +36,7 @@ def test_names_that_look_like_markup_are_printed_as_they_are(tmp_path):
 def test_what_a_bar_describes_may_look_like_markup(capsys):
     from rich.console import Console
 
-    from fogline.cli import progress
+    from fogline.cli import terminal as progress
 
     with progress.bars(Console(force_terminal=True, width=100)) as bars:
         bars.add_task("reading [/x] of pump[north]", total=None)

@@ -6,9 +6,9 @@ import io
 
 from rich.console import Console
 
-from fogline.cli.progress import bars, stages
-from fogline.cli.watch import short, status_line
-from fogline.flow.output import RunStatus
+from fogline.cli.run import short, status_line
+from fogline.cli.terminal import bars, stages
+from fogline.runs.config import RunStatus
 
 
 def test_without_a_terminal_each_stage_is_a_line(capsys):

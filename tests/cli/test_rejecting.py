@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fogline.cli import app
-from fogline.flow import embedded
+from fogline.runs import embedded
 
 QUERY = "attributes: {gas: max, heat: max}\nid: sensor\ntime: t\nlifetime: 100\nlimits: {heat: [5, 60]}\n"
 RUN = ("run", "in", "-q", "q.yaml", "-o", "out", "--engine", "embedded")

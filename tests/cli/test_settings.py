@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import fogline as fl
 from fogline.cli import app
-from fogline.cli.settings import settings_of
+from fogline.cli.options import settings_of
 from fogline.errors import FoglineError
 
 QUERY = "attributes: {heat: max, gas: max}\nid: sensor\ntime: ts\nlifetime: 100\n"

@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from fogline.cli import app, watch
-from fogline.flow.embedded import EmbeddedRun
+from fogline.cli import app
+from fogline.cli import run as watch
+from fogline.runs.embedded import EmbeddedRun
 
 QUERY = "attributes: {heat: max, gas: max}\nid: sensor\ntime: t\nlifetime: 50\n"
 RUN = ("run", "in", "-q", "q.yaml", "-o", "out", "--engine", "embedded", "--files-per-batch", "1")

@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from fogline.cli import app
-from fogline.cli.topics import topic_options
-from fogline.kafka.config import VARIABLE
+from fogline.cli.options import topic_options
+from fogline.kafka.client import VARIABLE
 
 
 @pytest.fixture(autouse=True)

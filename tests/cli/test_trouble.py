@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import fogline as fl
 from fogline.cli import app
-from fogline.cli.trouble import in_words
+from fogline.cli.terminal import in_words
 from fogline.errors import FoglineError
 
 QUERY = "attributes: {heat: max, gas: max}\nid: sensor\ntime: t\nlifetime: 100\n"

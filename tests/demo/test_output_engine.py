@@ -17,8 +17,8 @@ from fogline.demo.display import frame
 from fogline.demo.output_engine import into_folder
 from fogline.demo.run import embedded
 from fogline.demo.view import MineView
-from fogline.flow.folder import LocalFolder
-from fogline.flow.views import near_at
+from fogline.output.folder import LocalFolder
+from fogline.output.views import near_at
 from fogline.page.store import Follower
 
 OPTIONS = DemoOptions(seconds=3, sensors=60, seed=3)

@@ -8,9 +8,9 @@ import pytest
 import fogline as fl
 from fogline.arrays import SHARED
 from fogline.errors import SnapshotError
-from fogline.flow.keeper import Keeper
-from fogline.flow.plan import make_plan
 from fogline.impute import chain as chains
+from fogline.pipeline.plan import make_plan
+from fogline.pipeline.runner import Keeper
 from tests.contracts import agree, answer_of
 from tests.flow.driving import Engine, changes_of
 

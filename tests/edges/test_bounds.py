@@ -7,8 +7,8 @@ import pytest
 import fogline as fl
 from fogline.engine import groups as live
 from fogline.engine.group import Group
-from fogline.flow.keeper import Keeper
-from fogline.flow.plan import make_plan
+from fogline.pipeline.plan import make_plan
+from fogline.pipeline.runner import Keeper
 from tests.flow.driving import Engine, rows_of
 from tests.naive import probabilities
 

@@ -23,13 +23,13 @@ import pyarrow as pa
 import pytest
 
 import fogline as fl
-from fogline.flow.cells import MemoryCells
-from fogline.flow.journal import HEALTH, REJECTS
-from fogline.flow.keeper import Keeper
-from fogline.flow.parcel import Parcel
-from fogline.flow.plan import make_plan
-from fogline.flow.sensors import SensorStage
-from fogline.flow.stages import dealt
+from fogline.pipeline.exchange import Parcel
+from fogline.pipeline.names import HEALTH, REJECTS
+from fogline.pipeline.plan import make_plan
+from fogline.pipeline.runner import Keeper
+from fogline.pipeline.sensors import SensorStage
+from fogline.pipeline.stages import dealt
+from fogline.pipeline.state import MemoryCells
 from fogline.repository.repository import Repository
 from fogline.rows.names import DUPLICATE
 from fogline.show import quoted

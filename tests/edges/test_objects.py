@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 
 import fogline as fl
 from fogline.cli import app
-from fogline.flow.folder import LocalFolder
-from fogline.flow.resume import begun_with
 from fogline.impute.written import completed
+from fogline.output.folder import LocalFolder
 from fogline.repository.held_out import HeldOut
 from fogline.results import ImputedCell
+from fogline.runs.start import begun_with
 from fogline.saved import sealed
 
 QUERY = fl.Query(attributes={"gas": "max", "oxygen": "min"}, id="sensor", time="t", lifetime=10)

@@ -13,11 +13,10 @@ import pytest
 
 import fogline as fl
 from fogline.errors import RowsError
-from fogline.flow.block import block_of, concat, from_arrays, to_arrays
-from fogline.flow.parcel import Parcel
-from fogline.flow.piece import Decoder
-from fogline.flow.plan import make_plan
-from fogline.flow.stages import screened
+from fogline.pipeline.decode import Decoder
+from fogline.pipeline.exchange import Parcel, block_of, concat, from_arrays, to_arrays
+from fogline.pipeline.plan import make_plan
+from fogline.pipeline.stages import screened
 from fogline.rows import table as module
 from fogline.rows.table import RowSource, joined, joined_column
 
@@ -105,7 +104,7 @@ def test_rows_named_by_much_text_are_all_taken():
 
 
 def test_long_rows_are_decoded_fewer_at_a_time(monkeypatch):
-    monkeypatch.setattr("fogline.flow.piece.BYTES", 200)
+    monkeypatch.setattr("fogline.pipeline.decode.BYTES", 200)
     batches = [pa.record_batch({"id": [k], "t": [1], "a": [1.0], "text": ["x" * 150]}) for k in range(4)]
     plan = make_plan(QUERY, batches[0].schema)
     [parcel] = [Parcel.from_bytes(p, plan) for out in screened(plan, batches) for p in out["parcel"].to_pylist()]

@@ -12,11 +12,12 @@ import pytest
 from typer.testing import CliRunner
 
 import fogline as fl
-from fogline.cli import app, watch
+from fogline.cli import app
+from fogline.cli import run as watch
 from fogline.errors import FoglineError
-from fogline.files.apart import must_be_apart
-from fogline.flow.embedded_state import EmbeddedState
-from fogline.flow.holding import LOCK, holding
+from fogline.files.listing import must_be_apart
+from fogline.runs.embedded_state import EmbeddedState
+from fogline.runs.lock import LOCK, holding
 from fogline.saved import sealed
 
 QUERY = "attributes: {heat: max, gas: max}\nid: sensor\ntime: t\nlifetime: 50\n"

@@ -11,8 +11,8 @@ import pytest
 from fogline.errors import FoglineError
 from fogline.files.listing import entries, files_of, kind_of, kind_of_name, pattern_of
 from fogline.files.unread import Unread, not_read
-from fogline.flow.folder import LocalFolder
-from fogline.flow.source_log import SourceLog
+from fogline.output.folder import LocalFolder
+from fogline.runs.checkpoint import SourceLog
 
 
 def put(path: Path, content: str = "") -> Path:

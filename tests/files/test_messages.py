@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 import fogline as fl
+from fogline.files.blocks import CORRUPT, FILE, LINE, WHY
 from fogline.files.messages import EMPTY, NO_OBJECT, NO_VALUE, NOT_PARSED, NOT_TEXT, MessageReader, Messages
 from fogline.files.options import Options
-from fogline.files.origin import CORRUPT, FILE, LINE, WHY
-from fogline.kafka.layout import layout_of_topic
+from fogline.kafka.topic import layout_of_topic
 
 QUERY = fl.Query(attributes={"x": "max", "y": "min"}, id="s", time="t", lifetime=10, by=["site"])
 GOOD: list[dict[str, Any]] = [

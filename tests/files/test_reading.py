@@ -15,10 +15,10 @@ import pytest
 
 import fogline as fl
 from fogline.errors import QueryError
+from fogline.files.blocks import CORRUPT, FILE, LINE, ORIGIN, WHY
 from fogline.files.layout import Layout, layout_of
 from fogline.files.listing import files_of
 from fogline.files.options import Options
-from fogline.files.origin import CORRUPT, FILE, LINE, ORIGIN, WHY
 from fogline.files.reading import batches, table
 
 QUERY = fl.Query(attributes={"x": "max", "y": "min"}, id="s", time="t", last=100)

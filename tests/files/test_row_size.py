@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
-from fogline.files.row_size import LOOKED, bytes_per_row
+from fogline.files.one_file import LOOKED, bytes_per_row
 
 TEXT = "id,t,x\n" + "1,2,3\n" * 999
 

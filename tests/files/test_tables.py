@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import fogline as fl
 from fogline.cli import app
 from fogline.errors import FoglineError
-from fogline.files.tables import delta_table
+from fogline.files.reading import delta_table
 
 pytest.importorskip("deltalake")
 QUERY = "attributes: {x: max, y: max}\nid: s\ntime: t\nlifetime: 100\n"

@@ -17,15 +17,14 @@ import pytest
 
 import fogline as fl
 from fogline.errors import FoglineError, QueryError
-from fogline.files.canonical import as_instants, format_of, parsed, with_point
-from fogline.files.casting import cast
+from fogline.files.blocks import FILE, LINE, WHY
+from fogline.files.cells import as_instants, cast, format_of, parsed, with_point
+from fogline.files.delimited import dialect_of
 from fogline.files.layout import layout_of
 from fogline.files.listing import files_of
 from fogline.files.options import Options
-from fogline.files.origin import FILE, LINE, WHY
 from fogline.files.reading import batches
-from fogline.files.sniffing import dialect_of
-from fogline.flow.plan import make_plan
+from fogline.pipeline.plan import make_plan
 
 QUERY = fl.Query(attributes={"x": "max"}, id="s", time="t", last=100)
 

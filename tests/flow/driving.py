@@ -14,16 +14,17 @@ from typing import Any
 import pyarrow as pa
 
 import fogline as fl
-from fogline.flow.cache import LoadedGroup
-from fogline.flow.cells import MemoryCells
-from fogline.flow.journal import CHANGES, Journal, changes_schema
-from fogline.flow.keepers import Keepers
-from fogline.flow.parcel import Parcel
-from fogline.flow.plan import Plan, make_plan
-from fogline.flow.plans import Kin, kin_of, kin_of_bucket, parcel_of, parcels_of
-from fogline.flow.sensors import SensorStage
-from fogline.flow.shelf import Shelf
-from fogline.flow.stages import as_batch, as_crates, dealt, screened
+from fogline.pipeline.exchange import Parcel
+from fogline.pipeline.loaded import LoadedGroup
+from fogline.pipeline.names import CHANGES
+from fogline.pipeline.plan import Plan, make_plan
+from fogline.pipeline.plans import Kin, kin_of, kin_of_bucket, parcel_of, parcels_of
+from fogline.pipeline.report import Journal, changes_schema
+from fogline.pipeline.runner import Keepers
+from fogline.pipeline.sensors import SensorStage
+from fogline.pipeline.shard import Shelf
+from fogline.pipeline.stages import as_batch, as_crates, dealt, screened
+from fogline.pipeline.state import MemoryCells
 from tests.contracts import DISTRIBUTION, as_arrow, query_of
 from tests.strategies import Stream
 

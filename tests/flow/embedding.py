@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import fogline as fl
-from fogline.flow.embedded import Embedded
-from fogline.flow.output import EMBEDDED, RunConfig
+from fogline.runs.config import EMBEDDED, RunConfig
+from fogline.runs.embedded import Embedded
 from tests.walks import QUERY, walks
 
 APPENDED = fl.Query(attributes={"a": "max", "b": "min"}, id="id", time="t", lifetime=30, by=["site"])

@@ -19,11 +19,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import fogline as fl
-from fogline.flow.cells import MemoryCells
-from fogline.flow.imputing import impute_piece, imputed
-from fogline.flow.output import EMBEDDED, RunConfig
-from fogline.flow.plan import make_plan
-from fogline.flow.sensors import Dealer, SensorStage
+from fogline.pipeline.decode import impute_piece, imputed
+from fogline.pipeline.plan import make_plan
+from fogline.pipeline.sensors import Dealer, SensorStage
+from fogline.pipeline.state import MemoryCells
+from fogline.runs.config import EMBEDDED, RunConfig
 from tests.contracts import agree
 from tests.walks import NAMES, QUERY, walks
 

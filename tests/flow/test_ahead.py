@@ -14,15 +14,14 @@ from hypothesis import strategies as st
 
 import fogline as fl
 from fogline.errors import QueryError
-from fogline.flow.ahead import Ahead
-from fogline.flow.ground import moved
-from fogline.flow.heard import Cell, count_ids, hash_ids, joined
-from fogline.flow.journal import Journal
-from fogline.flow.keeper import Keeper
-from fogline.flow.parcel import Parcel
-from fogline.flow.plan import make_plan
-from fogline.flow.stages import screened
 from fogline.kernels.heard import KEPT
+from fogline.pipeline.clock_guard import Ahead
+from fogline.pipeline.exchange import Parcel
+from fogline.pipeline.plan import make_plan
+from fogline.pipeline.report import Journal
+from fogline.pipeline.runner import Keeper
+from fogline.pipeline.stages import screened
+from fogline.pipeline.time_buckets import Cell, count_ids, hash_ids, joined, moved
 from fogline.rows.changes import answer_of
 from tests.flow.driving import Engine, changes_of, cut, rows_of
 

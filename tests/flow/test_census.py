@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 import fogline as fl
-from fogline.flow.census import counted
-from fogline.flow.plan import make_plan
+from fogline.pipeline.plan import make_plan
+from fogline.runs.profile import counted
 
 
 def test_removals_are_counted_and_lack_nothing_and_a_row_may_come_again():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fogline.flow import checkpoint
-from fogline.flow.checkpoint import Synced, mend
+from fogline.runs import checkpoint
+from fogline.runs.checkpoint import Synced, mend
 
 
 def written(root: Path, **files: str) -> None:

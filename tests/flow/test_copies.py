@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 import fogline as fl
 from fogline.arrays import UncertainRows
 from fogline.engine.group import duplicates
-from fogline.flow import screening
-from fogline.flow.journal import Journal
-from fogline.flow.parcel import Parcel
-from fogline.flow.plan import make_plan
-from fogline.flow.stages import screened
 from fogline.kernels.sorting import borders
+from fogline.pipeline import prune as screening
+from fogline.pipeline.exchange import Parcel
+from fogline.pipeline.plan import make_plan
+from fogline.pipeline.report import Journal
+from fogline.pipeline.stages import screened
 from fogline.rows.names import DUPLICATE, Contents
 from tests.contracts import CLOSE, agree, answer_of, net
 from tests.flow.driving import Engine, changes_of, rows_of

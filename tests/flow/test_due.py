@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fogline as fl
-from fogline.flow import due, readings
-from fogline.flow.journal import Journal
-from fogline.flow.plan import make_plan
-from fogline.flow.watermark import event
+from fogline.pipeline import sensor_state as readings
+from fogline.pipeline import sensors as due
+from fogline.pipeline.plan import make_plan
+from fogline.pipeline.report import Journal
+from fogline.pipeline.watermark import event
 from fogline.repository.repository import Repository
 from tests.contracts import CLOSE, agree, net
 from tests.flow.driving import Engine, changes_of, cut, rows_by_time, rows_of

@@ -19,14 +19,15 @@ import pytest
 
 import fogline as fl
 from fogline.errors import FoglineError, SnapshotError
-from fogline.flow import embedded_batch, embedded_files
-from fogline.flow.answers import read_answer
-from fogline.flow.embedded import Embedded
-from fogline.flow.embedded_batch import Evaluation
-from fogline.flow.embedded_state import EmbeddedState, Entry
-from fogline.flow.folder import LocalFolder
-from fogline.flow.names import CHANGES
-from fogline.flow.plan import make_plan
+from fogline.output.answers import read_answer
+from fogline.output.folder import LocalFolder
+from fogline.pipeline.names import CHANGES
+from fogline.pipeline.plan import make_plan
+from fogline.runs import evaluation as embedded_batch
+from fogline.runs import taken as embedded_files
+from fogline.runs.embedded import Embedded
+from fogline.runs.embedded_state import EmbeddedState, Entry
+from fogline.runs.evaluation import Evaluation
 from tests.contracts import net
 from tests.flow.embedding import (
     APPENDED,

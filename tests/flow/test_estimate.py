@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 import fogline as fl
-from fogline.flow.estimate import SAMPLE, Estimate, estimate
-from fogline.flow.footprint import row_bytes
-from fogline.flow.plan import make_plan
+from fogline.pipeline.loaded import row_bytes
+from fogline.pipeline.plan import make_plan
+from fogline.runs.estimate import SAMPLE, Estimate, estimate
 from fogline.synthetic import Stream, rows
 
 

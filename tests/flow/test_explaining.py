@@ -14,14 +14,15 @@ from hypothesis import strategies as st
 
 import fogline as fl
 from fogline.errors import FoglineError
-from fogline.flow import explaining, spill
-from fogline.flow.folder import LocalFolder
-from fogline.flow.journal import CHANGES, Journal
-from fogline.flow.names import NEAR, NEXT
-from fogline.flow.plan import make_plan
-from fogline.flow.plans import make_plans
-from fogline.flow.resume import as_begun
-from fogline.flow.views import near_at, next_at
+from fogline.output.folder import LocalFolder
+from fogline.output.views import near_at, next_at
+from fogline.pipeline import explain as explaining
+from fogline.pipeline.names import CHANGES, NEAR, NEXT
+from fogline.pipeline.plan import make_plan
+from fogline.pipeline.plans import make_plans
+from fogline.pipeline.report import Journal
+from fogline.runs import spill
+from fogline.runs.start import as_begun
 from tests import oracle
 from tests.contracts import CLOSE, members
 from tests.flow.driving import Engine, ShelfEngine, changes_of, plan_of, rows_of
@@ -195,7 +196,7 @@ def test_what_is_too_much_to_be_carried_is_written_by_the_worker_and_shown_all_t
     case = CASES["rows that are appended, in groups"]
     write_stream(case, tmp_path / "in")
     run(config_of(case, tmp_path, "calm", explain=True))
-    monkeypatch.setattr("fogline.flow.embedded.COLLECTED", 3_000)
+    monkeypatch.setattr("fogline.runs.embedded.COLLECTED", 3_000)
     monkeypatch.setattr(spill, "PIECE", 1_000)
     spilled, spilled_to = set[str](), spill.Carrier._spilled
 

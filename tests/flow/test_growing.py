@@ -16,10 +16,10 @@ from fogline.files.layout import layout_of
 from fogline.files.mark import Span, added_to
 from fogline.files.options import Options
 from fogline.files.reading import batches
-from fogline.flow.embedded import Embedded
-from fogline.flow.embedded_files import CutFile
-from fogline.flow.embedded_state import EmbeddedState
-from fogline.flow.output import EMBEDDED, RunConfig
+from fogline.runs.config import EMBEDDED, RunConfig
+from fogline.runs.embedded import Embedded
+from fogline.runs.embedded_state import EmbeddedState
+from fogline.runs.taken import CutFile
 
 QUERY = fl.Query(attributes={"heat": "max"}, id="sensor", time="t", lifetime=1000)
 NOT_READ = "changed after it was taken up; what was added is not read: a.csv. Write new files instead"

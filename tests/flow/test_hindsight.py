@@ -16,19 +16,19 @@ import fogline as fl
 from fogline.arrays import BOUNDS_ONLY
 from fogline.cli import app
 from fogline.errors import FoglineError, SnapshotError
-from fogline.flow.cells import MemoryCells
-from fogline.flow.folder import LocalFolder
-from fogline.flow.journal import Journal
-from fogline.flow.keeper import Keeper
-from fogline.flow.output import Output, RunConfig
-from fogline.flow.parcel import Parcel
-from fogline.flow.plan import Plan, make_plan
-from fogline.flow.sensors import SensorStage
-from fogline.flow.stages import dealt
 from fogline.impute.fill import bounded, look
 from fogline.kernels.uncertain import ends
+from fogline.output.folder import LocalFolder
+from fogline.pipeline.exchange import Parcel
+from fogline.pipeline.plan import Plan, make_plan
+from fogline.pipeline.report import Journal
+from fogline.pipeline.runner import Keeper
+from fogline.pipeline.sensors import SensorStage
+from fogline.pipeline.stages import dealt
+from fogline.pipeline.state import MemoryCells
 from fogline.repository.repository import Repository
-from fogline.spark.identity import identity_of
+from fogline.runs.config import Output, RunConfig
+from fogline.spark.errors import identity_of
 from tests.contracts import CLOSE, agree, net
 from tests.flow.driving import Engine, changes_of, cut, rows_of
 from tests.flow.test_due import few_sensors_a_part, learnt, query, shuffled, with_sites
@@ -222,7 +222,7 @@ def test_hindsight_that_was_not_learnt_is_an_error_with_the_way_out(tmp_path, mo
     monkeypatch.chdir(tmp_path)
     Path("q.yaml").write_text(json.dumps(LONG.to_dict()))
     without.save("repo")
-    monkeypatch.setattr("fogline.cli.watch.on_spark", lambda *given: pytest.fail("Spark was started"))
+    monkeypatch.setattr("fogline.cli.run.on_spark", lambda *given: pytest.fail("Spark was started"))
     words = ["run", "in", "-q", "q.yaml", "-r", "repo", "-o", "out", "--engine", "spark", "--hindsight"]
     found = CliRunner().invoke(app, words, env={"COLUMNS": "200"})
     assert found.exit_code == 2

@@ -14,17 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fogline as fl
-from fogline.cli.watch import status_line
-from fogline.flow.embedded_batch import Evaluation
-from fogline.flow.embedded_state import EmbeddedState
-from fogline.flow.folder import LocalFolder
-from fogline.flow.journal import COUNTERS, HEALTH, Journal
-from fogline.flow.keeper import Keeper
-from fogline.flow.output import RunStatus
-from fogline.flow.parcel import Parcel
-from fogline.flow.plan import make_plan
-from fogline.flow.stages import screened
-from fogline.flow.watermark import Farthest, HeardPair, event, few_pairs, later, reached
+from fogline.cli.run import status_line
+from fogline.output.folder import LocalFolder
+from fogline.pipeline.exchange import Parcel
+from fogline.pipeline.names import HEALTH
+from fogline.pipeline.plan import make_plan
+from fogline.pipeline.report import COUNTERS, Journal
+from fogline.pipeline.runner import Keeper
+from fogline.pipeline.stages import screened
+from fogline.pipeline.watermark import Farthest, HeardPair, event, few_pairs, later, reached
+from fogline.runs.config import RunStatus
+from fogline.runs.embedded_state import EmbeddedState
+from fogline.runs.evaluation import Evaluation
 from tests.contracts import net
 from tests.flow.driving import Engine, changes_of, rows_of
 

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 import fogline as fl
 from fogline.engine.group import Group
 from fogline.errors import SnapshotError
-from fogline.flow import cache
-from fogline.flow.journal import COUNTERS, Journal
-from fogline.flow.keeper import Keeper
-from fogline.flow.parcel import Parcel
-from fogline.flow.plan import make_plan
-from fogline.flow.stages import screened
-from fogline.flow.watermark import event
+from fogline.pipeline import loaded as cache
+from fogline.pipeline.exchange import Parcel
+from fogline.pipeline.plan import make_plan
+from fogline.pipeline.report import COUNTERS, Journal
+from fogline.pipeline.runner import Keeper
+from fogline.pipeline.stages import screened
+from fogline.pipeline.watermark import event
 from fogline.saved import table_from_bytes
 from fogline.spark.processors import GroupProcessor
 from tests import oracle
@@ -312,7 +312,7 @@ def handed(store: Store, *rows: tuple) -> list:
 
 
 def test_a_large_group_is_loaded_only_where_it_is_not_cached(monkeypatch):
-    monkeypatch.setattr("fogline.flow.cache.LARGE", 0)
+    monkeypatch.setattr("fogline.pipeline.loaded.LARGE", 0)
     cache._cached.clear()
     store = Store()
     assert handed(store, ("a", 3, 1.0)) == [(3, "a", "enter")]
@@ -322,7 +322,7 @@ def test_a_large_group_is_loaded_only_where_it_is_not_cached(monkeypatch):
     store.values = before  # that batch failed: the worker's cache is ahead of the store
     assert handed(store, ("c", 4, 3.0)) == [(4, "a", "leave"), (4, "c", "enter")]
     assert store.reads.count("large") == 1
-    monkeypatch.setattr("fogline.flow.cache.LARGE", 10**9)
+    monkeypatch.setattr("fogline.pipeline.loaded.LARGE", 10**9)
     assert handed(store, ("d", 5, 4.0)) == [(5, "c", "leave"), (5, "d", "enter")]
     assert "large" not in store.values
 
@@ -361,7 +361,7 @@ class Watermark:
 
 
 def test_a_large_group_that_is_cached_is_not_taken_for_another_plans(monkeypatch):
-    monkeypatch.setattr("fogline.flow.cache.LARGE", 0)
+    monkeypatch.setattr("fogline.pipeline.loaded.LARGE", 0)
     cache._cached.clear()
     store = Store()
     handed(store, ("a", 3, 1.0))

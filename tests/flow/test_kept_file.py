@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from fogline.errors import FoglineError
-from fogline.flow.answers import read_answer
-from fogline.flow.compaction import Stand, read_stand, tables, write_stand
-from fogline.flow.folder import LocalFolder
+from fogline.output.answers import read_answer
+from fogline.output.compaction import Stand, read_stand, tables, write_stand
+from fogline.output.folder import LocalFolder
 from tests.flow.embedding import CASES, config_of, run, write_stream
 
 

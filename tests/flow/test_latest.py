@@ -18,10 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fogline as fl
-from fogline.flow import cache, keeper, log
-from fogline.flow.ahead import sift_ahead
-from fogline.flow.journal import CHANGES, HEALTH, REJECTS, Journal
-from fogline.flow.plan import Plan, make_plan
+from fogline.pipeline import changelog as log
+from fogline.pipeline import loaded as cache
+from fogline.pipeline import runner as keeper
+from fogline.pipeline.clock_guard import sift_ahead
+from fogline.pipeline.names import CHANGES, HEALTH, REJECTS
+from fogline.pipeline.plan import Plan, make_plan
+from fogline.pipeline.report import Journal
 from tests.contracts import DISTRIBUTION
 from tests.flow.driving import Engine, cut, rows_of
 from tests.test_latest import FORMS, Changing, changing

@@ -15,9 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fogline as fl
-from fogline.flow import cache as cached
-from fogline.flow.journal import CHANGES, HEALTH, REJECTS, Journal
-from fogline.flow.plan import make_plan
+from fogline.pipeline import loaded as cached
+from fogline.pipeline.names import CHANGES, HEALTH, REJECTS
+from fogline.pipeline.plan import make_plan
+from fogline.pipeline.report import Journal
 from tests.flow.driving import Engine, cut, rows_of
 from tests.flow.test_latest import SIZES, Judge, table_of, tiny
 from tests.test_carry import ATTRIBUTES, REPOSITORY, partial, query_of

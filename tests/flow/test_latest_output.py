@@ -8,13 +8,13 @@ from typing import Any
 import pyarrow as pa
 
 import fogline as fl
-from fogline.flow import answers, folder
-from fogline.flow.answers import read_answer
-from fogline.flow.folder import LocalFolder
-from fogline.flow.journal import CHANGES, HEALTH
-from fogline.flow.output import Output, RunConfig, RunStatus
-from fogline.flow.plan import make_plan
-from fogline.flow.reported import tables_of
+from fogline.output import answers, folder
+from fogline.output.answers import read_answer
+from fogline.output.folder import LocalFolder
+from fogline.output.folder_sink import tables_of
+from fogline.pipeline.names import CHANGES, HEALTH
+from fogline.pipeline.plan import make_plan
+from fogline.runs.config import Output, RunConfig, RunStatus
 from tests.flow.driving import Engine
 from tests.flow.test_latest import table_of
 from tests.test_latest import name_of

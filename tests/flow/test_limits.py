@@ -18,14 +18,14 @@ from fogline.errors import FoglineError, LimitError, QueryError, SinkError
 from fogline.files import one_file
 from fogline.files.layout import layout_of
 from fogline.files.options import Options
-from fogline.flow import embedded_reading
-from fogline.flow.alarms import Alarms, read_alarms
-from fogline.flow.embedded import Embedded
-from fogline.flow.embedded_reading import FileRows
-from fogline.flow.embedded_state import EmbeddedState
-from fogline.flow.folder import LocalFolder
-from fogline.flow.limits import Full, GroupLimits, group_text
-from fogline.flow.output import RunConfig
+from fogline.output.about import Alarms, read_alarms
+from fogline.output.folder import LocalFolder
+from fogline.pipeline.limits import Full, GroupLimits, group_text
+from fogline.runs import taken as embedded_reading
+from fogline.runs.config import RunConfig
+from fogline.runs.embedded import Embedded
+from fogline.runs.embedded_state import EmbeddedState
+from fogline.runs.taken import FileRows
 from tests.flow.embedding import APPENDED, CASES, NEWEST, Case, changes_of_ids, config_of, reported, write_stream
 
 ONE = fl.Query({"a": "max", "b": "max"}, id="id", time="t", lifetime=1000)

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 import fogline as fl
-from fogline.flow.keeper import Keeper
-from fogline.flow.machine import NOW, asks_now
-from fogline.flow.parcel import Parcel
-from fogline.flow.plan import make_plan
-from fogline.flow.stages import refused, screened
+from fogline.pipeline.decode import NOW, asks_now
+from fogline.pipeline.exchange import Parcel
+from fogline.pipeline.plan import make_plan
+from fogline.pipeline.runner import Keeper
+from fogline.pipeline.stages import refused, screened
 from tests.flow.driving import rows_of
 
 KIND = pa.timestamp("us", "UTC")

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 import fogline as fl
 from fogline.errors import FoglineError, QueryError
-from fogline.flow.journal import CHANGES, HEALTH, REJECTS, Journal
-from fogline.flow.named import schema_of
-from fogline.flow.plan import make_plan
-from fogline.flow.plans import Plans, make_plans
+from fogline.pipeline.names import CHANGES, HEALTH, REJECTS
+from fogline.pipeline.plan import make_plan
+from fogline.pipeline.plans import Plans, make_plans
+from fogline.pipeline.report import Journal, schema_of
 from fogline.queries import QUERY
 from tests.flow.driving import Engine, ShelfEngine, rows_by_time
 from tests.walks import walks

@@ -12,12 +12,13 @@ import pytest
 
 import fogline as fl
 from fogline.errors import FoglineError
-from fogline.flow import compaction, spill
-from fogline.flow.answers import read_answer, read_shown
-from fogline.flow.embedded import Embedded
-from fogline.flow.folder import LocalFolder
-from fogline.flow.output import EMBEDDED, RunConfig
+from fogline.output import compaction
+from fogline.output.answers import read_answer, read_shown
+from fogline.output.folder import LocalFolder
 from fogline.queries import Queries
+from fogline.runs import spill
+from fogline.runs.config import EMBEDDED, RunConfig
+from fogline.runs.embedded import Embedded
 from tests.flow.embedding import APPENDED, Case, learnt, readings, reported, run, write_stream
 from tests.walks import QUERY, walks
 
@@ -108,7 +109,7 @@ def test_changes_that_workers_wrote_into_files_are_counted_for_their_queries(tmp
     asked, case, _ = STREAMS["rows that are appended"]
     write_stream(case, tmp_path / "in")
     calm = run(config_of(tmp_path, asked, "calm"))
-    monkeypatch.setattr("fogline.flow.embedded.COLLECTED", 2_000)
+    monkeypatch.setattr("fogline.runs.embedded.COLLECTED", 2_000)
     spilled = run(config_of(tmp_path, asked, "out"))
     assert spill.PIECES not in [path.name for path in (tmp_path / "out").iterdir()]
     assert reported(tmp_path / "out") == reported(tmp_path / "calm")

@@ -15,14 +15,14 @@ import pytest
 
 import fogline as fl
 from fogline.errors import QueryError
-from fogline.flow import readings
-from fogline.flow.alarms import read_alarms
-from fogline.flow.cells import MemoryCells
-from fogline.flow.folder import LocalFolder
-from fogline.flow.journal import Journal
-from fogline.flow.limits import FORGOTTEN
-from fogline.flow.plan import BUCKETS, make_plan
-from fogline.flow.readings import bucket_of, store_of
+from fogline.output.about import read_alarms
+from fogline.output.folder import LocalFolder
+from fogline.pipeline import sensor_state as readings
+from fogline.pipeline.limits import FORGOTTEN
+from fogline.pipeline.plan import BUCKETS, make_plan
+from fogline.pipeline.report import Journal
+from fogline.pipeline.sensor_state import bucket_of, store_of
+from fogline.pipeline.state import MemoryCells
 from tests.flow.driving import Engine, changes_of, cut, rows_of
 from tests.flow.embedding import Case, config_of, run, write_stream
 from tests.walks import NAMES, QUERY, walks

@@ -16,15 +16,18 @@ import fogline as fl
 from fogline.engine import groups as live
 from fogline.engine import revise as revision
 from fogline.errors import FoglineError
-from fogline.flow import embedded_batch, log, readings, waiting
-from fogline.flow.answers import read_answer
-from fogline.flow.embedded import Embedded
-from fogline.flow.embedded_state import EmbeddedState
-from fogline.flow.folder import LocalFolder
-from fogline.flow.journal import HEALTH
-from fogline.flow.plan import Plan, make_plan
-from fogline.flow.starting import ready
+from fogline.output.answers import read_answer
+from fogline.output.folder import LocalFolder
+from fogline.pipeline import changelog as log
+from fogline.pipeline import loaded as waiting
+from fogline.pipeline import sensor_state as readings
+from fogline.pipeline.names import HEALTH
+from fogline.pipeline.plan import Plan, make_plan
 from fogline.repository import cache
+from fogline.runs import evaluation as embedded_batch
+from fogline.runs.embedded import Embedded
+from fogline.runs.embedded_state import EmbeddedState
+from fogline.runs.start import ready
 from tests.flow.driving import Engine, rows_of
 from tests.flow.embedding import reported, run
 from tests.flow.moving import (

@@ -19,20 +19,19 @@ import pytest
 
 import fogline as fl
 from fogline.errors import FoglineError
-from fogline.flow import answers, compaction, folder, spill
-from fogline.flow.answers import read_answer, read_scores
-from fogline.flow.batches import batch_name, counted, part_name
-from fogline.flow.compaction import write_stand
-from fogline.flow.complete import refuse_hole
-from fogline.flow.folder import LocalFolder
-from fogline.flow.folder_sink import BatchFolder
-from fogline.flow.names import HEALTH
-from fogline.flow.output import Output, RunConfig
-from fogline.flow.reported import tables_of
-from fogline.flow.spill import Carrier, Spill, cut, spilled_files
-from fogline.flow.stages import opened
 from fogline.impute.scores import Sum, Sums, to_plain
+from fogline.output import answers, compaction, folder
+from fogline.output.answers import read_answer, read_scores
+from fogline.output.compaction import write_stand
+from fogline.output.files import batch_name, counted, part_name, refuse_hole
+from fogline.output.folder import LocalFolder
+from fogline.output.folder_sink import BatchFolder, tables_of
+from fogline.pipeline.names import HEALTH
+from fogline.pipeline.stages import opened
 from fogline.rows.changes import answer_of
+from fogline.runs import spill
+from fogline.runs.config import Output, RunConfig
+from fogline.runs.spill import Carrier, Spill, cut, spilled_files
 
 QUERY = fl.Query(attributes={"x": "max"}, id="i", time="t", lifetime=9, by=["g"])
 CHANGES = pa.schema(

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fogline.flow import readings
-from fogline.flow.plan import make_plan
-from fogline.flow.readings import ReadingStore
-from fogline.flow.sensors import Dealer, SensorStage
+from fogline.pipeline import sensor_state as readings
+from fogline.pipeline.plan import make_plan
+from fogline.pipeline.sensor_state import ReadingStore
+from fogline.pipeline.sensors import Dealer, SensorStage
 from fogline.repository.repository import Repository
 from fogline.repository.sensors.model import SensorModel
 from fogline.repository.sensors.state import sensor_names

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 import fogline as fl
-from fogline.flow.journal import Journal
-from fogline.flow.plan import make_plan
 from fogline.impute import scoring
 from fogline.impute.scores import Sums, add, from_plain
+from fogline.pipeline.plan import make_plan
+from fogline.pipeline.report import Journal
 from fogline.repository.sensors.gaps import OpenGaps
 from tests.flow.driving import Engine, cut, rows_of
 from tests.flow.test_due import learnt, query, with_sites

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 import fogline as fl
 from fogline.errors import QueryError
-from fogline.flow.parcel import Parcel
-from fogline.flow.piece import slices
-from fogline.flow.plan import make_plan
-from fogline.flow.rejects import as_json
-from fogline.flow.stages import refused, screened
-from fogline.flow.watermark import event, reached, timer
 from fogline.kernels.cover import Lives, matter
 from fogline.kernels.sorting import repeats
+from fogline.pipeline.decode import slices
+from fogline.pipeline.exchange import Parcel
+from fogline.pipeline.plan import make_plan
+from fogline.pipeline.rejects import as_json
+from fogline.pipeline.stages import refused, screened
+from fogline.pipeline.watermark import event, reached, timer
 from fogline.rows.names import key_columns
 
 QUERY = fl.Query(attributes={"a": "max", "b": "max"}, id="id", time="t", expires="e", by=["g"])

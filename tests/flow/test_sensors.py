@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 import fogline as fl
-from fogline.flow.cells import MemoryCells
-from fogline.flow.journal import Journal
-from fogline.flow.plan import BUCKETS, make_plan
-from fogline.flow.readings import bucket_of, name_of
-from fogline.flow.sensors import Dealer, SensorStage
+from fogline.pipeline.plan import BUCKETS, make_plan
+from fogline.pipeline.report import Journal
+from fogline.pipeline.sensor_state import bucket_of, name_of
+from fogline.pipeline.sensors import Dealer, SensorStage
+from fogline.pipeline.state import MemoryCells
 from fogline.repository.repository import Repository
 from tests.contracts import CLOSE, agree, net
 from tests.flow.driving import Engine, changes_of, cut

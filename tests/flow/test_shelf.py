@@ -17,16 +17,19 @@ from hypothesis import strategies as st
 
 import fogline as fl
 from fogline.errors import SnapshotError
-from fogline.flow import bundle, cache, shelf, together
-from fogline.flow.crate import from_crate, to_crate
-from fogline.flow.journal import CHANGES, HEALTH, REJECTS, Journal
-from fogline.flow.keeper import Keeper
-from fogline.flow.parcel import Parcel
-from fogline.flow.plan import Plan, make_plan
-from fogline.flow.plans import plan_of as any_plan
-from fogline.flow.shelf import Page, PageIndex, Shelf, once, opened, shelf_of
-from fogline.flow.stages import screened
-from fogline.flow.watermark import event
+from fogline.pipeline import loaded as cache
+from fogline.pipeline import shard as shelf
+from fogline.pipeline import small_groups as bundle
+from fogline.pipeline import small_groups as together
+from fogline.pipeline.exchange import Parcel, from_crate, to_crate
+from fogline.pipeline.names import CHANGES, HEALTH, REJECTS
+from fogline.pipeline.plan import Plan, make_plan
+from fogline.pipeline.plans import plan_of as any_plan
+from fogline.pipeline.report import Journal
+from fogline.pipeline.runner import Keeper
+from fogline.pipeline.shard import Page, PageIndex, Shelf, once, opened, shelf_of
+from fogline.pipeline.stages import screened
+from fogline.pipeline.watermark import event
 from fogline.queries import Queries
 from tests.flow import test_latest as newest
 from tests.flow.driving import Engine, MemoryStore, ShelfEngine, cut, plan_of, rows_of

@@ -10,17 +10,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from fogline.errors import FoglineError, SinkError
-from fogline.flow import embedded, folder, spill
-from fogline.flow.answers import read_answer
-from fogline.flow.embedded import Embedded
-from fogline.flow.folder import LocalFolder
-from fogline.flow.folder_sink import FolderSink
-from fogline.flow.keeper import Keeper
-from fogline.flow.output import RunConfig
-from fogline.flow.parcel import Parcel
-from fogline.flow.plan import make_plan
-from fogline.flow.sink import Batches, RunInfo
-from fogline.flow.stages import screened
+from fogline.output import folder
+from fogline.output.answers import read_answer
+from fogline.output.folder import LocalFolder
+from fogline.output.folder_sink import FolderSink
+from fogline.output.sink import Batches, RunInfo
+from fogline.pipeline.exchange import Parcel
+from fogline.pipeline.plan import make_plan
+from fogline.pipeline.runner import Keeper
+from fogline.pipeline.stages import screened
+from fogline.runs import embedded, spill
+from fogline.runs.config import RunConfig
+from fogline.runs.embedded import Embedded
 from tests.flow.embedding import CASES, config_of, reported, run, write_stream
 
 CASE = CASES["rows that are appended, in groups"]

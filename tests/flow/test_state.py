@@ -11,12 +11,12 @@ import pytest
 
 import fogline as fl
 from fogline.errors import SnapshotError
-from fogline.flow.cells import MemoryCells
-from fogline.flow.keeper import Keeper
-from fogline.flow.parcel import Parcel
-from fogline.flow.plan import Plan, make_plan
-from fogline.flow.sensors import Dealer, SensorStage
-from fogline.flow.stages import screened
+from fogline.pipeline.exchange import Parcel
+from fogline.pipeline.plan import Plan, make_plan
+from fogline.pipeline.runner import Keeper
+from fogline.pipeline.sensors import Dealer, SensorStage
+from fogline.pipeline.stages import screened
+from fogline.pipeline.state import MemoryCells
 from fogline.repository.repository import Repository
 from tests.walks import QUERY, walks
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 
 import fogline as fl
-from fogline.flow.folder import LocalFolder
-from fogline.flow.journal import COUNTERS, HEALTH
-from fogline.flow.output import Output, RunConfig, RunStatus
+from fogline.output.folder import LocalFolder
+from fogline.pipeline.names import HEALTH
+from fogline.pipeline.report import COUNTERS
+from fogline.runs.config import Output, RunConfig, RunStatus
 
 QUERY = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime=5, by=["g"])
 

@@ -11,10 +11,12 @@ import pyarrow as pa
 import pytest
 
 import fogline as fl
-from fogline.flow import bundle, shelf, together
-from fogline.flow.bundle import Bundle
-from fogline.flow.journal import CHANGES, HEALTH
-from fogline.flow.plan import Plan, make_plan
+from fogline.pipeline import shard as shelf
+from fogline.pipeline import small_groups as bundle
+from fogline.pipeline import small_groups as together
+from fogline.pipeline.names import CHANGES, HEALTH
+from fogline.pipeline.plan import Plan, make_plan
+from fogline.pipeline.small_groups import Bundle
 from tests.flow.driving import DISTRIBUTION, Engine, ShelfEngine, rows_of
 from tests.flow.test_shelf import by_group
 

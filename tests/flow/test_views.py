@@ -10,16 +10,17 @@ import pytest
 
 import fogline as fl
 from fogline.errors import FoglineError, QueryError
-from fogline.flow import folder, kept_file, listed, views
-from fogline.flow.batches import counted
-from fogline.flow.folder import LocalFolder
-from fogline.flow.listed import GoneError
-from fogline.flow.output import Output, RunConfig
-from fogline.flow.reported import Reported
-from fogline.flow.view_columns import near_schema, next_schema, refuse_taken
-from fogline.flow.views import kept_from, near_at, next_at
+from fogline.output import files as kept_file
+from fogline.output import folder, views
+from fogline.output import folder as listed
+from fogline.output.files import counted
+from fogline.output.folder import GoneError, LocalFolder
+from fogline.output.folder_sink import Reported
+from fogline.output.views import kept_from, near_at, next_at
+from fogline.pipeline.names import near_schema, next_schema, refuse_taken
 from fogline.queries import Queries
 from fogline.rows.names import Kinds
+from fogline.runs.config import Output, RunConfig
 from tests.flow.test_output import batches
 
 QUERY = fl.Query(attributes={"x": "max"}, id="i", time="t", lifetime=9, by=["g"])

@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fogline as fl
-from fogline.flow import waiting
-from fogline.flow.cells import MemoryCells
-from fogline.flow.journal import Journal
-from fogline.flow.keeper import Keeper
-from fogline.flow.parcel import Parcel
-from fogline.flow.plan import make_plan
-from fogline.flow.stages import screened
-from fogline.flow.waiting import SLOTS
+from fogline.pipeline import loaded as waiting
+from fogline.pipeline.exchange import Parcel
+from fogline.pipeline.loaded import SLOTS
+from fogline.pipeline.plan import make_plan
+from fogline.pipeline.report import Journal
+from fogline.pipeline.runner import Keeper
+from fogline.pipeline.stages import screened
+from fogline.pipeline.state import MemoryCells
 from tests.contracts import CLOSE, agree, net
 from tests.flow.driving import Engine, changes_of, plan_of
 from tests.flow.test_keeper import drives, flush, truth

@@ -11,12 +11,12 @@ import pytest
 from typer.testing import CliRunner
 
 from fogline.cli import app
-from fogline.flow import warming
 from fogline.kernels import arrow, bracket, cover, forest, gaps, rtree, sensors, tick
 from fogline.kernels import compile as cache
 from fogline.kernels import sorted as sorted_rows
 from fogline.kernels import tick as revise
 from fogline.kernels.compile import kernel
+from fogline.pipeline import warm as warming
 
 
 @pytest.fixture

@@ -22,18 +22,17 @@ import fogline as fl
 from fogline.files.layout import layout_of
 from fogline.files.options import Options
 from fogline.files.settled import Layout
-from fogline.flow import embedded_state
-from fogline.flow.cells import MemoryCells
-from fogline.flow.compaction import Compaction
-from fogline.flow.crate import from_crate, to_crate
-from fogline.flow.embedded import Embedded
-from fogline.flow.journal import Journal
-from fogline.flow.keeper import Keeper
-from fogline.flow.parcel import Parcel
-from fogline.flow.plan import Plan, make_plan
-from fogline.flow.sensors import Dealer, SensorStage
-from fogline.flow.stages import screened
+from fogline.output.compaction import Compaction
+from fogline.pipeline.exchange import Parcel, from_crate, to_crate
+from fogline.pipeline.plan import Plan, make_plan
+from fogline.pipeline.report import Journal
+from fogline.pipeline.runner import Keeper
+from fogline.pipeline.sensors import Dealer, SensorStage
+from fogline.pipeline.stages import screened
+from fogline.pipeline.state import MemoryCells
 from fogline.repository import store
+from fogline.runs import embedded_state
+from fogline.runs.embedded import Embedded
 from fogline.saved import table_as_bytes, table_from_bytes
 from tests.flow.embedding import APPENDED, NEWEST, Case, changes_of_ids, config_of, readings, reported, write_stream
 from tests.walks import walks
@@ -232,9 +231,9 @@ def run_of(mode: str) -> Example:
         with (
             patch.dict(Compaction.__init__.__kwdefaults__ or {}, {"block": 2}),
             patch.object(embedded_state, "SMALL", 3_000),
-            patch("fogline.flow.output.uuid4", lambda: type("Mark", (), {"hex": "0" * 32})),
-            patch("fogline.flow.embedded.perf_counter", lambda: 0.0),
-            patch("fogline.flow.embedded.time_ns", lambda: 0),
+            patch("fogline.runs.config.uuid4", lambda: type("Mark", (), {"hex": "0" * 32})),
+            patch("fogline.runs.embedded.perf_counter", lambda: 0.0),
+            patch("fogline.runs.embedded.time_ns", lambda: 0),
         ):
             started = Embedded(replace(config_of(case, root), repository=known)).start(files_per_batch=1)
             for _ in range(case.files - LEFT):

@@ -16,14 +16,15 @@ import pytest
 import fogline as fl
 from fogline.errors import FoglineError
 from fogline.files.settled import Layout
-from fogline.flow import about, compaction, embedded_state
-from fogline.flow.answers import read_answer
-from fogline.flow.embedded import Embedded
-from fogline.flow.folder import LocalFolder
-from fogline.flow.output import RunConfig
-from fogline.flow.parcel import Parcel
-from fogline.flow.state import MAGIC as STATE
+from fogline.output import about, compaction
+from fogline.output.answers import read_answer
+from fogline.output.folder import LocalFolder
+from fogline.pipeline.exchange import Parcel
+from fogline.pipeline.state import MAGIC as STATE
 from fogline.repository import store
+from fogline.runs import embedded_state
+from fogline.runs.config import RunConfig
+from fogline.runs.embedded import Embedded
 from fogline.saved import MAGIC as PACKED
 from fogline.saved import opened, sealed
 from tests.flow.embedding import APPENDED, NEWEST, config_of

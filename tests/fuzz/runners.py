@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import fogline as fl
-from fogline.flow.embedded import Embedded
-from fogline.flow.embedded_batch import Evaluation
-from fogline.flow.embedded_state import EmbeddedState, Entry
-from fogline.flow.journal import CHANGES, HEALTH, REJECTS
-from fogline.flow.output import EMBEDDED, RunConfig
-from fogline.flow.plans import plan_of
+from fogline.pipeline.names import CHANGES, HEALTH, REJECTS
+from fogline.pipeline.plans import plan_of
 from fogline.queries import Queries
+from fogline.runs.config import EMBEDDED, RunConfig
+from fogline.runs.embedded import Embedded
+from fogline.runs.embedded_state import EmbeddedState, Entry
+from fogline.runs.evaluation import Evaluation
 from tests.contracts import DISTRIBUTION
 from tests.flow.driving import Engine, ShelfEngine, rows_of
 from tests.fuzz.judging import Difference, Judge, plain, settled

@@ -18,9 +18,9 @@ from typing import Any
 import pyarrow as pa
 
 import fogline as fl
-from fogline.flow.embedded import Embedded
-from fogline.flow.output import RunConfig
-from fogline.flow.sink import Batches, RunInfo, Sink, begin_all, close_all
+from fogline.output.sink import Batches, RunInfo, Sink, begin_all, close_all
+from fogline.runs.config import RunConfig
+from fogline.runs.embedded import Embedded
 from fogline.sinks.places import sink_for
 from tests.integration.scenario import QUERY
 

@@ -22,8 +22,8 @@ import pytest
 
 import fogline as fl
 from fogline.errors import FoglineError, SinkError
-from fogline.flow.sink import RunInfo
-from fogline.kafka import newest
+from fogline.kafka import topic as newest
+from fogline.output.sink import RunInfo
 from fogline.sinks import kafka
 from fogline.sinks.kafka import KafkaSink
 from fogline.sinks.places import sink_for

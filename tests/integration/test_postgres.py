@@ -14,14 +14,13 @@ import pytest
 
 import fogline as fl
 from fogline.errors import FoglineError, SinkError
-from fogline.flow.embedded import Embedded
-from fogline.flow.output import RunConfig
-from fogline.flow.plan import make_plan
-from fogline.flow.reported import schemas_of
-from fogline.flow.sink import Batches, RunInfo
+from fogline.output.folder_sink import schemas_of
+from fogline.output.sink import Batches, RunInfo
+from fogline.pipeline.plan import make_plan
 from fogline.rows.changes import member_key
-from fogline.sinks.postgres import PostgresSink
-from fogline.sinks.postgres_session import Session
+from fogline.runs.config import RunConfig
+from fogline.runs.embedded import Embedded
+from fogline.sinks.postgres import PostgresSink, Session
 from tests.integration.components.postgres import Postgres
 from tests.integration.killing import run_until_done
 from tests.integration.scenario import (

@@ -14,7 +14,7 @@ import pytest
 
 import fogline as fl
 from fogline.errors import FoglineError
-from fogline.flow.output import RunConfig
+from fogline.runs.config import RunConfig
 from fogline.spark.running import Run
 from fogline.spark.session import PROVIDER, ROCKSDB, SparkAdvice, session
 from tests.spark import test_watch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fogline.errors import FoglineError
-from fogline.kafka.address import Address, is_topic
+from fogline.kafka.client import Address, is_topic
 
 
 def test_several_brokers_and_the_usual_port() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fogline.errors import FoglineError
-from fogline.kafka.config import VARIABLE, TopicOptions, for_java, for_librdkafka, read_config
+from fogline.kafka.client import VARIABLE, TopicOptions, for_java, for_librdkafka, read_config
 
 
 def write(folder: Path, text: str) -> Path:

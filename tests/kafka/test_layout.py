@@ -9,7 +9,7 @@ import fogline as fl
 from fogline.errors import QueryError
 from fogline.files.options import Options
 from fogline.files.settled import Layout
-from fogline.kafka.layout import asked_beside, layout_of_topic
+from fogline.kafka.topic import asked_beside, layout_of_topic
 
 
 def test_columns_come_from_the_query_and_the_rules() -> None:

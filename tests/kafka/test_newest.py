@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from fogline.cli import app
 from fogline.errors import FoglineError
-from fogline.kafka import newest as reading
-from fogline.kafka.address import Address
-from fogline.kafka.sample import newest_messages
+from fogline.kafka import topic as reading
+from fogline.kafka.client import Address
+from fogline.kafka.topic import newest_messages
 from tests.kafka.brokers import ABORTED, MARKER, OPEN, FakeBroker
 
 ADDRESS = Address.of("kafka://host:9092/readings")

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 import fogline as fl
-from fogline.flow.warming import FEW, RULES, WINDOWS, _query, _rows, _uncertain
+from fogline.pipeline.warm import FEW, RULES, WINDOWS, _query, _rows, _uncertain
 
 
 def digests(few: bool) -> Iterator[str]:

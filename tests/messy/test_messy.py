@@ -11,13 +11,13 @@ from typer.testing import CliRunner
 
 import fogline as fl
 from fogline.cli import app
+from fogline.files.blocks import FILE, LINE
 from fogline.files.layout import layout_of
 from fogline.files.listing import files_of
 from fogline.files.options import Options
-from fogline.files.origin import FILE, LINE
 from fogline.files.reading import batches
-from fogline.flow.piece import Decoder
-from fogline.flow.plan import make_plan
+from fogline.pipeline.decode import Decoder
+from fogline.pipeline.plan import make_plan
 from fogline.rows.clock import show_time
 from tests.messy.make import QUERY, make
 

@@ -425,8 +425,8 @@ def health(rows: Iterable[Mapping[str, Any]]) -> Record:
 
 def followed(stream: Stream) -> Record:
     """Files one by one, by a run that waits for more: the clock of silent groups follows then."""
-    from fogline.flow.embedded import Embedded
-    from fogline.flow.output import EMBEDDED, RunConfig
+    from fogline.runs.config import EMBEDDED, RunConfig
+    from fogline.runs.embedded import Embedded
 
     (query,) = queries_of(stream).values()
     with TemporaryDirectory(prefix="fogline-net-", dir=scratch()) as folder, quiet():

@@ -13,14 +13,13 @@ import pyarrow as pa
 import pytest
 
 import fogline as fl
-from fogline.flow.folder import LocalFolder
-from fogline.flow.journal import COUNTERS
-from fogline.flow.output import Output, RunConfig
+from fogline.output.folder import LocalFolder
 from fogline.page.app import page_of
-from fogline.page.logs import LineLog
-from fogline.page.security import HEADERS
+from fogline.page.security import HEADERS, LineLog
+from fogline.pipeline.report import COUNTERS
 from fogline.queries import Queries
 from fogline.rows.names import Kinds
+from fogline.runs.config import Output, RunConfig
 from tests.page.browsing import Browser
 from tests.page.writing import HOSTILE, Writer, cell, enter, leave, near, small
 

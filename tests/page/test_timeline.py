@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fogline.page.timeline import ADDED, Point, Timeline
+from fogline.page.state import ADDED, Point, Timeline
 
 
 def point(batch: int, **counted: int) -> Point:

@@ -10,13 +10,13 @@ from typing import Any
 import pyarrow as pa
 
 import fogline as fl
-from fogline.flow.folder import LocalFolder
-from fogline.flow.journal import COUNTERS
-from fogline.flow.output import Output, RunConfig
-from fogline.flow.reported import Reported
-from fogline.flow.view_columns import near_schema, next_schema
+from fogline.output.folder import LocalFolder
+from fogline.output.folder_sink import Reported
+from fogline.pipeline.names import near_schema, next_schema
+from fogline.pipeline.report import COUNTERS
 from fogline.rows.changes import change_schema
 from fogline.rows.names import Kinds
+from fogline.runs.config import Output, RunConfig
 
 QUERY = fl.Query(attributes={"heat": "max", "air": "min"}, id="sensor", time="t", lifetime=100)
 KINDS = Kinds(pa.int64(), pa.string(), ())

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fogline as fl
-from fogline.flow.readings import name_of
+from fogline.pipeline.sensor_state import name_of
 from fogline.repository.history import TEXTS, Words, as_texts, coded, numbered, read_history
 from fogline.repository.sensors.state import sensor_names
 from fogline.rows.names import key_columns, keyed

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import fogline as fl
-from fogline.flow.plan import make_plan
+from fogline.pipeline.plan import make_plan
 from fogline.rows.cells import REAL
 from fogline.rows.clock import (
     INTEGER,

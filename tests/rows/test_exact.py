@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fogline as fl
-from fogline.flow.output import EMBEDDED, RunConfig
-from fogline.flow.plan import make_plan
+from fogline.pipeline.plan import make_plan
 from fogline.query import as_real
 from fogline.rows.cells import reals
+from fogline.runs.config import EMBEDDED, RunConfig
 from tests.flow.driving import Engine, changes_of, rows_of
 from tests.flow.embedding import run
 

@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import fogline as fl
-from fogline.flow.answers import read_answer
-from fogline.flow.folder import LocalFolder
-from fogline.flow.output import EMBEDDED, RunConfig
-from fogline.flow.piece import numbered
-from fogline.flow.plan import make_plan
+from fogline.output.answers import read_answer
+from fogline.output.folder import LocalFolder
+from fogline.pipeline.decode import numbered
+from fogline.pipeline.plan import make_plan
+from fogline.runs.config import EMBEDDED, RunConfig
 from tests.flow.driving import Engine, changes_of, rows_of
 from tests.flow.embedding import run
 

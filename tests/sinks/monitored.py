@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 import fogline as fl
-from fogline.flow.folder import LocalFolder
-from fogline.flow.reported import Reported
-from fogline.flow.sink import RunInfo, Sink
+from fogline.output.folder import LocalFolder
+from fogline.output.folder_sink import Reported
+from fogline.output.sink import RunInfo, Sink
 from fogline.rows.changes import member_key
 
 QUERY = fl.Query(attributes={"x": "max", "y": "min"}, id="i", time="t", lifetime=6, by=["g"])

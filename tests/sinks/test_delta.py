@@ -12,9 +12,9 @@ import pytest
 
 import fogline as fl
 from fogline.errors import FoglineError
-from fogline.flow.plan import make_plan
-from fogline.flow.reported import schemas_of
-from fogline.flow.sink import RunInfo
+from fogline.output.folder_sink import schemas_of
+from fogline.output.sink import RunInfo
+from fogline.pipeline.plan import make_plan
 from fogline.rows.changes import member_key
 from fogline.sinks.delta import DeltaSink
 from tests.sinks.monitored import Batch, batches, begin, put, rows_of

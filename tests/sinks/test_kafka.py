@@ -15,8 +15,8 @@ pytest.importorskip("confluent_kafka")
 
 import fogline as fl
 from fogline.errors import SinkError
-from fogline.flow.sink import RunInfo
-from fogline.kafka import newest as reading
+from fogline.kafka import topic as reading
+from fogline.output.sink import RunInfo
 from fogline.sinks import kafka
 from fogline.sinks.kafka import KafkaSink
 from fogline.sinks.places import sink_for

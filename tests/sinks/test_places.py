@@ -7,8 +7,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import pytest
 
 from fogline.errors import FoglineError, QueryError
-from fogline.flow.folder_sink import FolderSink
-from fogline.flow.sink import name_of
+from fogline.output.folder_sink import FolderSink
+from fogline.output.sink import name_of
 from fogline.sinks import Webhook, places
 from fogline.sinks.delta import DeltaSink
 from fogline.sinks.places import refuse_overlaps, sink_for

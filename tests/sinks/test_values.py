@@ -10,8 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from fogline.sinks.spool import spooled
-from fogline.sinks.values import key_of, keyed_values, plain, schema_of
+from fogline.sinks.kafka import key_of, keyed_values, plain, schema_of, spooled
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import fogline as fl
-from fogline.flow.answers import read_answer
-from fogline.flow.folder import LocalFolder
-from fogline.flow.journal import Journal
-from fogline.flow.output import RunConfig
-from fogline.flow.stages import opened
+from fogline.output.answers import read_answer
+from fogline.output.folder import LocalFolder
+from fogline.pipeline.report import Journal
+from fogline.pipeline.stages import opened
+from fogline.runs.config import RunConfig
 from fogline.spark.pipeline import journal, plan_for, rejects, watch
 from fogline.spark.running import Run
 from tests.flow.test_ahead import HELD, QUERY, SCHEMA, answers, bad, crowd, undisturbed

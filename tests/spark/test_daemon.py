@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.forks import started
 from fogline.spark import daemon
-from fogline.spark.threads import QUIET, threads
+from fogline.spark.workers import QUIET, threads
 from tests.spark.conftest import ROOTS
 
 COMMAND = [sys.executable, "-m", "benchmarks.forks", "--daemon"]

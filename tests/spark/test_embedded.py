@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fogline.flow.names import NEAR, VIEWS
-from fogline.flow.output import EMBEDDED, SPARK
+from fogline.pipeline.names import NEAR, VIEWS
+from fogline.runs.config import EMBEDDED, SPARK
 from fogline.spark.running import Run
 from tests.flow.embedding import CASES, config_of, reported, run, write_stream
 

@@ -9,9 +9,9 @@ import pytest
 import fogline as fl
 from fogline.errors import FoglineError, HistoryError
 from fogline.files.options import Options
-from fogline.flow.answers import read_answer
-from fogline.flow.output import RunConfig
+from fogline.output.answers import read_answer
 from fogline.repository import cache
+from fogline.runs.config import RunConfig
 from fogline.spark import files
 from fogline.spark.hadoop import HadoopFolder, folder
 from fogline.spark.running import Run

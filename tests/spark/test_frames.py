@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 
 import fogline as fl
 from fogline.errors import FoglineError
-from fogline.flow import spill
+from fogline.runs import spill
 from fogline.spark import writing
 from fogline.spark.errors import translated
 from tests.flow.embedding import CASES, reported, write_stream

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from benchmarks.garbage import expected, judged, prepare
 from fogline.cli import app
-from fogline.flow.plan import make_plan
+from fogline.pipeline.plan import make_plan
 
 HELD = "ahead" in inspect.signature(make_plan).parameters  # whether rows that run ahead are held
 

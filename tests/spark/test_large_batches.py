@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 import fogline as fl
 from fogline.cli import app
 from fogline.errors import FoglineError
-from fogline.flow.answers import read_answer
-from fogline.flow.batches import counted
-from fogline.flow.folder import LocalFolder
-from fogline.flow.output import RunConfig
-from fogline.flow.reported import file_of
+from fogline.output.answers import read_answer
+from fogline.output.files import counted
+from fogline.output.folder import LocalFolder
+from fogline.output.folder_sink import file_of
+from fogline.runs.config import RunConfig
 from fogline.spark import writing
 from fogline.spark.hadoop import HadoopFolder, folder
 from fogline.spark.running import Run

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 import fogline as fl
 from fogline.cli import app
 from fogline.errors import QueryError
-from fogline.flow.journal import CHANGES, HEALTH, REJECTS
-from fogline.flow.stages import opened
+from fogline.pipeline.names import CHANGES, HEALTH, REJECTS
+from fogline.pipeline.stages import opened
 from fogline.spark.pipeline import journal, plan_for, watch
 from fogline.spark.sql import register
 from tests.flow.test_latest import Judge, table_of

@@ -6,10 +6,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from fogline.errors import LimitError
-from fogline.flow.alarms import read_alarms
-from fogline.flow.folder import LocalFolder
-from fogline.flow.limits import GroupLimits
-from fogline.flow.output import SPARK
+from fogline.output.about import read_alarms
+from fogline.output.folder import LocalFolder
+from fogline.pipeline.limits import GroupLimits
+from fogline.runs.config import SPARK
 from fogline.spark import files
 from fogline.spark.errors import plainly
 from fogline.spark.running import Run

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fogline.errors import FoglineError
-from fogline.flow.output import SPARK
+from fogline.runs.config import SPARK
 from fogline.spark.running import Run
 from fogline.spark.writing import Writing
 from tests.flow import moving

@@ -13,7 +13,7 @@ from pyspark import cloudpickle
 import fogline
 import fogline as fl
 from fogline.spark import preflight, probe
-from fogline.spark.executors import Executor
+from fogline.spark.preflight import Executor
 
 MACHINE = Executor("7", "node-3")
 

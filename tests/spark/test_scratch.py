@@ -9,11 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fogline.spark import scratch as scratch_module
+from fogline.spark import workers as scratch_module
 from tests.spark.conftest import ROOTS
 
-WAITS = "from fogline.spark.scratch import scratch; print(scratch(), flush=True); input()"
-ENDS = "from fogline.spark.scratch import scratch; print(scratch())"
+WAITS = "from fogline.spark.workers import scratch; print(scratch(), flush=True); input()"
+ENDS = "from fogline.spark.workers import scratch; print(scratch())"
 
 
 def started(code: str, temporary: Path) -> subprocess.Popen[str]:

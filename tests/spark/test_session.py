@@ -16,7 +16,6 @@ from fogline.errors import FoglineError
 from fogline.spark import java as java_module
 from fogline.spark.java import NEEDLESS, find_java, without_flags
 from fogline.spark.partitions import PARTITIONS
-from fogline.spark.scratch import scratch
 from fogline.spark.session import (
     _ADVISED,
     FILES,
@@ -29,6 +28,7 @@ from fogline.spark.session import (
     tuned,
     warn_once,
 )
+from fogline.spark.workers import scratch
 from tests.spark.conftest import ROOTS
 
 
@@ -298,7 +298,7 @@ import sys, tempfile
 from fogline.spark import java
 java.shutil.which = lambda name: None
 from fogline.spark.session import BRISK_JVM, session
-from fogline.spark.source import register
+from fogline.spark.synthetic import register
 spark = session(master="local[1]", settings=BRISK_JVM)
 print(spark._jvm.java.lang.System.getProperty("java.home"))
 register(spark)

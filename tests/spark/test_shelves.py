@@ -7,12 +7,11 @@ from typing import Any
 import pyarrow as pa
 
 import fogline as fl
-from fogline.flow.plan import Plan, make_plan
-from fogline.flow.plans import Kin
-from fogline.flow.watermark import event
+from fogline.pipeline.plan import Plan, make_plan
+from fogline.pipeline.plans import Kin
+from fogline.pipeline.watermark import event
 from fogline.saved import table_from_bytes
-from fogline.spark.processors import as_keyed
-from fogline.spark.shelves import ShelfProcessor
+from fogline.spark.processors import ShelfProcessor, as_keyed
 from tests.flow.test_shelf import parcels
 
 SIMPLE = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime=10, by=["g"])
@@ -117,7 +116,7 @@ def test_groups_of_a_shelf_have_one_timer_which_follows_the_first_of_theirs():
 
 
 def test_rows_that_wait_lie_with_their_group(monkeypatch):
-    monkeypatch.setattr("fogline.flow.waiting.FEW", 0)
+    monkeypatch.setattr("fogline.pipeline.loaded.FEW", 0)
     plan, handle = make_plan(SIMPLE, SCHEMA, lateness=3, buckets=1), Handle()
     assert handed(plan, handle, ("a", "x", 1, 1.0), ("b", "y", 5, 1.0)) == []
     assert {key for key, _ in handle.variables["waiting"]} == {'["x"]', '["y"]'}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fogline.errors import FoglineError
-from fogline.spark.source import FoglineSource, cut, register
+from fogline.spark.synthetic import FoglineSource, cut, register
 from fogline.synthetic import BLOCK, Stream, rows
 
 COUNT = 3 * BLOCK + 17

@@ -11,7 +11,7 @@ STREAM = """
 import sys, time
 import fogline as fl
 from fogline.spark.session import session
-from fogline.spark.source import register
+from fogline.spark.synthetic import register
 spark = session(master="local[2]")
 register(spark)
 query = fl.Query(attributes={"a0": "max", "a1": "max"}, id="id", time="time", last=500)

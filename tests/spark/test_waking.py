@@ -2,7 +2,7 @@
 
 import threading
 
-from fogline.spark.waking import wake
+from fogline.spark.partitions import wake
 
 
 def test_a_job_of_python_workers_runs_beside_other_work(spark):

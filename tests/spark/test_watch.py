@@ -12,7 +12,7 @@ import pytest
 
 import fogline as fl
 from fogline.errors import FoglineError, QueryError
-from fogline.flow.stages import opened
+from fogline.pipeline.stages import opened
 from fogline.spark.pipeline import journal, plan_for, rejects, watch
 from tests.contracts import CLOSE, agree, answer_of, net
 from tests.spark.crowd import (

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from fogline.cli.settings import Settings, starts_spark
+from fogline.cli.options import Settings, starts_spark
 from fogline.cli.terminal import app, echo, helpful, paper, reading, remark
 from fogline.errors import FoglineError, did_you_mean
-from fogline.files.paths import plain
+from fogline.files.listing import plain
 from fogline.show import printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from fogline.flow.answers import Shown
-    from fogline.flow.folder import Folder
+    from fogline.output.answers import Shown
+    from fogline.output.folder import Folder
 
 Each = TypeVar("Each")
 ALARMS = 5  # that are printed
@@ -75,11 +75,9 @@ def answer(
     """
     with helpful():
         chosen = format_of("json" if as_json and form is None else form, file)
-        from fogline.cli.queries import named
-        from fogline.flow.about import read_about, zone_in
-        from fogline.flow.alarms import read_alarms
-        from fogline.flow.answers import read_shown
-        from fogline.flow.fronts import check_front, fronted, near_of
+        from fogline.cli.options import named
+        from fogline.output.about import read_about, read_alarms, zone_in
+        from fogline.output.answers import check_front, fronted, near_of, read_shown
 
         full: list[str] = []
         zone: list[str | None] = []
@@ -221,7 +219,7 @@ def few_rows(shown: Shown, near: pa.Table | None, top: int) -> pa.Table:
     import pyarrow as pa
 
     from fogline.engine.representatives import representatives, with_stands_for
-    from fogline.flow.fronts import values_of
+    from fogline.output.answers import values_of
 
     rows, values = shown.rows.combine_chunks(), values_of(shown, near)
     probability = rows["probability"].to_numpy()

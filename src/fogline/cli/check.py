@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from fogline.cli.engine import Where
-from fogline.cli.reading import Stated, reads_files
-from fogline.cli.settings import Settings, starts_spark
+from fogline.cli.options import KafkaConfig, Settings, Stated, reads_files, starts_spark
 from fogline.cli.terminal import (
     MOSTLY_REJECTED,
     Ahead,
@@ -27,12 +26,11 @@ from fogline.cli.terminal import (
     remark,
     repository_at,
 )
-from fogline.cli.topics import KafkaConfig
 
 if TYPE_CHECKING:
-    from fogline.flow.census import Census
     from fogline.impute.chain import Chain
     from fogline.query import Query
+    from fogline.runs.profile import Census
 
 LISTED = 20  # reasons
 
@@ -62,11 +60,10 @@ def check(
     thousand messages are looked at.
     """
     with helpful():
-        from fogline.cli.queries import named, queries_of
+        from fogline.cli.options import named, queries_of
         from fogline.files.unread import not_read
         from fogline.impute.chain import chain_of
-        from fogline.kafka.address import is_topic
-        from fogline.kafka.config import read_config
+        from fogline.kafka.client import is_topic, read_config
         from fogline.queries import each_of
 
         asked, options = each_of(queries_of(query)), stated()
@@ -79,7 +76,7 @@ def check(
         for text in not_read(stream):
             remark(text)
         how = {"lateness": number_or_text(lateness), "ahead": number_or_text(ahead)}
-        from fogline.cli.counting import census, census_of_topic
+        from fogline.cli.jobs import census, census_of_topic
 
         where = None if is_topic(stream) else Where.chosen(stream, master, memory, settings())
         if where is None:
@@ -99,7 +96,7 @@ def check(
 
 def print_census(found: Census, query: Query, chain: Chain | None) -> bool:
     """What a dry run found, in words; what rejects most rows comes first. Returns whether there is such a thing."""
-    from fogline.flow.rejects import mostly_rejected
+    from fogline.pipeline.rejects import mostly_rejected
 
     if (text := mostly_rejected(found.rows, found.rejected, found.reasons, "would be")) is not None:
         echo(text, fg="red", bold=True)
@@ -122,7 +119,7 @@ def print_census(found: Census, query: Query, chain: Chain | None) -> bool:
     if any(reason.startswith(f"{name!r} is …") for reason in found.reasons for name in query.names):
         echo("  Where a text stands for a missing value, state it: --null TEXT, or `nulls` in the query's `source`.")
     if found.expected is not None:
-        from fogline.cli.expecting import state
+        from fogline.cli.engine import state
 
         state(found.expected)
     return text is not None

@@ -1,25 +1,81 @@
-"""In this process, or on Spark?
+"""What memory will a run take, in a line, and does the machine have it?
 
-A command needs no JVM for files that lie on this machine, up to 2 GB: it reads them itself, with the same result.
-Beyond that, elsewhere, or where a master is named, Spark does. A run goes on where its output was begun. One line
-states which it is, and why.
+That is advice: if it cannot be given, for whatever reason, a remark states so, and the command goes on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fogline.cli.settings import spark_options
+import typer
+
+from fogline.cli.options import spark_options
 from fogline.cli.terminal import on_spark, remark
 from fogline.errors import FoglineError, QueryError, did_you_mean
 from fogline.show import size_text
 
 if TYPE_CHECKING:
-    from fogline.cli.progress import Report
+    from fogline.cli.terminal import Report
+    from fogline.runs.config import RunConfig
+    from fogline.runs.estimate import Estimate
+
+
+def expect_run(config: RunConfig, clock: str | None, max_rows: int | None) -> None:
+    """State what a run that begins will take; where kernels would have to be compiled for it, nothing is stated."""
+    from fogline.kernels.compile import is_cold
+
+    if config.engine != "embedded" and is_cold():
+        return
+    from fogline.runs.start import expected
+    from fogline.runs.taken import ROWS
+
+    with as_advice():
+        for each in expected(config, clock=clock, batch=max_rows or ROWS):
+            state(each, remark)
+
+
+@contextmanager
+def as_advice() -> Iterator[None]:
+    """What is estimated here stops nothing."""
+    try:
+        yield
+    except Exception as error:  # of whatever kind: the rows that cause it are met again where they count
+        text = str(getattr(error, "strerror", None) or error)
+        reason = next(iter(text.splitlines()), "").strip(" .") or type(error).__name__
+        remark(f"what memory a run takes could not be estimated, and it goes on without that: {reason}.")
+
+
+def state(found: Estimate, say: Any = typer.echo) -> None:
+    """One line, and a warning where it would not fit."""
+    say(f"{found.sentence()}.")
+    if (text := too_much([found])) is not None:
+        typer.secho(text, fg="yellow", bold=True, err=True)
+
+
+def too_much(found: Sequence[Estimate]) -> str | None:
+    """A sentence, if a process would need more memory than the machine has; None: it fits, or that is not known."""
+    from fogline.runs.estimate import machine_memory
+    from fogline.show import size_text
+
+    needed, there = sum(each.process for each in found), machine_memory()
+    if there is None or needed <= there:
+        return None
+    return (
+        f"That is more than the {size_text(there)} of this machine: a shorter lifetime, more groups (by) on more "
+        "machines, or fewer attributes make it smaller; --max-rows-per-batch bounds a batch, --max-state a group."
+    )
+
+
+# --- engine ---
+# In this process, or on Spark?
+#
+# A command needs no JVM for files that lie on this machine, up to 2 GB: it reads them itself, with the same result.
+# Beyond that, elsewhere, or where a master is named, Spark does. A run goes on where its output was begun. One line
+# states which it is, and why.
 
 AUTO = "auto"
 LOCAL = "local[*]"
@@ -39,7 +95,7 @@ class Where:
     def chosen(cls, path: str, master: str | None, memory: str | None, settings: Mapping[str, str]) -> Where:
         """For these files; a line states what was chosen, and why."""
         why = why_spark(path, master, memory, settings)
-        state(path, why)
+        say_which(path, why)
         return cls(None if why is None else master or LOCAL, memory, settings)
 
     @classmethod
@@ -48,7 +104,7 @@ class Where:
     ) -> Where:
         """For these files or this table; a database is asked by Spark."""
         from fogline.cli.terminal import must_be_there
-        from fogline.files.tables import JDBC, is_table
+        from fogline.files.reading import JDBC, is_table
         from fogline.sinks.places import refuse_secret, shown
 
         if (sql is not None) != path.startswith(JDBC):
@@ -79,9 +135,9 @@ def engine_for(
     asked: str, stream: str, output: str, master: str | None, memory: str | None, settings: Mapping[str, str]
 ) -> str:
     """The engine of a run; where none is named, a line states which it is, and why."""
-    from fogline.files.paths import is_local
-    from fogline.flow.output import EMBEDDED, ENGINES, SPARK
-    from fogline.kafka.address import is_topic
+    from fogline.files.listing import is_local
+    from fogline.kafka.client import is_topic
+    from fogline.runs.config import EMBEDDED, ENGINES, SPARK
 
     if asked in ENGINES:
         return asked
@@ -98,30 +154,30 @@ def engine_for(
         why = f"{output!r} is not on this machine"
     else:
         why = why_spark(stream, master, memory, settings)
-    state(stream, why)
+    say_which(stream, why)
     return EMBEDDED if why is None else SPARK
 
 
 def begun_by(output: str) -> str | None:
     """The engine that has begun a folder of this machine; None: none has."""
-    from fogline.files.paths import absolute
-    from fogline.flow.about import read_about
-    from fogline.flow.folder import LocalFolder
-    from fogline.flow.output import SPARK, has_batches
+    from fogline.files.listing import absolute
+    from fogline.output.about import read_about
+    from fogline.output.folder import LocalFolder
+    from fogline.runs.config import SPARK, has_batches
 
     place = LocalFolder(absolute(output))
     about = read_about(place) if Path(absolute(output)).is_dir() and has_batches(place) else None
     return None if about is None else str(about.get("engine", SPARK))
 
 
-def state(path: str, why: str | None) -> None:
+def say_which(path: str, why: str | None) -> None:
     """A line: where these files are read, and why."""
     remark(f"in this process: {size_text(size_of(path))} of files" if why is None else f"on Spark: {why}")
 
 
 def why_spark(path: str, master: str | None, memory: str | None, settings: Mapping[str, str]) -> str | None:
     """Why these files are read by Spark; None: this process reads them."""
-    from fogline.files.paths import is_local
+    from fogline.files.listing import is_local
 
     if (named := spark_options(master, memory, settings)) is not None:
         return f"{named} given"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fogline.cli.reading import Stated, reads_files
+from fogline.cli.options import Stated, reads_files
 from fogline.cli.terminal import MaybeRepository, QueryFiles, StreamFiles, app, echo, helpful, must_be_there, remark
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def explain(
     with helpful():
         must_be_there(stream)
         from fogline.cli.engine import LIMIT, size_of
-        from fogline.cli.queries import one_of
+        from fogline.cli.options import one_of
         from fogline.errors import FoglineError
         from fogline.files.reading import table
         from fogline.replay import replay

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from fogline.arrays import Floats
 from fogline.errors import FoglineError, RowsError
-from fogline.files.canonical import format_of, parsed
+from fogline.files.cells import format_of, parsed
 from fogline.query import duration
 from fogline.rows.cells import is_text, read_numbers
 from fogline.rows.clock import read_times

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fogline.cli.reading import Stated, reads_files
+from fogline.cli.options import Stated, reads_files
 from fogline.cli.terminal import app, echo, helpful, must_be_there, remark
 from fogline.errors import FoglineError
 
 if TYPE_CHECKING:
     from fogline.cli.guess import Guess
+    from fogline.files.delimited import Dialect
     from fogline.files.options import Options
-    from fogline.files.sniffing import Dialect
 
 DIRECTIONS = ("max", "min", "skip")
 STATION = "station"  # the column of the only sensor of files that name none
@@ -219,11 +219,11 @@ def source_lines(found: Guess, file: str, options: Options) -> list[str]:
 
 def _dialects(found: Guess, file: str, options: Options) -> list[Dialect]:
     """How each file of lines is written, of those that can be read; an error if none of them can."""
+    from fogline.files.blocks import UNREADABLE, reason_of
     from fogline.files.delimited import opened_dialect
     from fogline.files.layout import FILES
     from fogline.files.listing import files_of, kind_of_file, name_in, root_of
-    from fogline.files.raw import UNREADABLE, reason_of
-    from fogline.files.roles import Roles
+    from fogline.files.settled import Roles
 
     numbers, root = Roles(numbers=(*found.attributes, *found.others)), root_of(file)
     dialects, failed = [], []

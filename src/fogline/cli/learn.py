@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fogline.cli.engine import Where
-from fogline.cli.reading import Stated, reads_files
-from fogline.cli.settings import Settings, starts_spark
+from fogline.cli.options import Settings, Stated, reads_files, starts_spark
 from fogline.cli.terminal import (
     MaybeMaster,
     Memory,
@@ -26,7 +25,7 @@ from fogline.cli.terminal import (
     reading,
     repository_at,
 )
-from fogline.files.paths import plain
+from fogline.files.listing import plain
 from fogline.repository import METHODS, PLAIN, VALUES, check_method
 
 if TYPE_CHECKING:
@@ -82,8 +81,8 @@ def fit(
     """
     began = perf_counter()
     with helpful():
-        from fogline.cli.queries import one_of
-        from fogline.files.apart import must_be_apart
+        from fogline.cli.options import one_of
+        from fogline.files.listing import must_be_apart
         from fogline.repository import rules as rule_files
         from fogline.repository import store
 
@@ -95,7 +94,7 @@ def fit(
         store.check_folder(output)
         where = Where.of_history(history, sql, master, memory, settings())
         how = {"rules": given, "method": method, "retention": kept, "hindsight": hindsight, "values": values}
-        from fogline.cli.fitting import fitted
+        from fogline.cli.jobs import fitted
 
         summarise(fitted(history, asked, options, output, how, where, sql), output, began)
 
@@ -186,9 +185,9 @@ def show_rules(
 
 def show_live(repository: Repository, output: str, settings: Mapping[str, str]) -> None:
     """How rules do on the stream of a run, as a table; then what to think of it."""
-    from fogline.flow.answers import read_scores
-    from fogline.flow.resume import begun_with
     from fogline.impute.scores import by_age, listed, wrongly_sure
+    from fogline.output.answers import read_scores
+    from fogline.runs.start import begun_with
 
     both = reading(output, settings, lambda place: (read_scores(place, output), begun_with(place, output, repository)))
     sums, begun = both
@@ -256,8 +255,8 @@ def refit(
     """
     began = perf_counter()
     with helpful():
-        from fogline.cli.queries import one_of
-        from fogline.files.apart import must_be_apart
+        from fogline.cli.options import one_of
+        from fogline.files.listing import must_be_apart
         from fogline.impute.chain import chain_of
         from fogline.repository import store
         from fogline.repository.repository import Repository
@@ -269,7 +268,7 @@ def refit(
         store.check_folder(target)
         must_be_there(rows)
         where = Where.chosen(rows, master, memory, settings())
-        from fogline.cli.fitting import fitted_again
+        from fogline.cli.jobs import fitted_again
 
         made = fitted_again(known, rows, asked, options, newest, target, where)
         echo(f"{made.history.rows:,} rows, {len(made.rules)} rules, {perf_counter() - began:.0f} s: {target}")
@@ -335,14 +334,14 @@ def impute(
     """
     began = perf_counter()
     with helpful():
-        from fogline.cli.queries import one_of
+        from fogline.cli.options import one_of
         from fogline.impute.chain import chain_of
 
         asked, options, known = one_of(query, "impute"), stated(), repository_at(repository, settings(), memory)
         chain_of(known, asked)  # do they fit?
         must_be_there(stream)
-        from fogline.cli.imputing import imputed
-        from fogline.files.apart import must_be_apart
+        from fogline.cli.jobs import imputed
+        from fogline.files.listing import must_be_apart
         from fogline.files.writing import check_output
 
         must_be_apart(stream, output)

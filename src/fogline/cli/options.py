@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import wraps
 from inspect import Parameter, signature
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from fogline.errors import FoglineError, QueryError
+
+if TYPE_CHECKING:
+    from fogline.files.options import Options
+    from fogline.kafka.client import TopicOptions
+    from fogline.pipeline.limits import GroupLimits
+    from fogline.queries import Asked
+    from fogline.query import Query
+
 
 Command = Callable[..., None]
 
@@ -29,3 +45,394 @@ def with_options(
     extended.__dict__["__signature__"] = signature(command).replace(parameters=both)
     extended.__annotations__ = {each.name: each.annotation for each in both}
     return extended
+
+
+# --- settings ---
+# What may a command be given for the Spark that it starts? Packages, jars, settings, as `spark-submit` takes them.
+
+Settings = Callable[[], dict[str, str]]  # gives Spark's settings
+OPTIONS = {
+    "packages": Annotated[
+        list[str] | None,
+        typer.Option(metavar="GROUP:NAME:VERSION", help="Maven packages that Spark fetches, with commas or repeated."),
+    ],
+    "jars": Annotated[
+        list[str] | None, typer.Option(metavar="FILE", help="Jars that Spark loads, with commas or repeated.")
+    ],
+    "conf": Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark's own; may be repeated.")
+    ],
+}
+PACKAGES, JARS = "spark.jars.packages", "spark.jars"
+_PACKAGE = re.compile(r"[\w.-]+:[\w.-]+:[\w.+-]+")
+
+
+def starts_spark(command: Command) -> Command:
+    """The command with these options; it is passed one function in their place, `settings`."""
+    return with_options(command, OPTIONS, "settings", lambda _, given: settings_of(**given))
+
+
+def settings_of(
+    packages: list[str] | None = None, jars: list[str] | None = None, conf: list[str] | None = None
+) -> dict[str, str]:
+    """Spark's settings; what is malformed is an error.
+
+    >>> settings_of(packages=["a:b:1,c:d:2"], conf=["spark.jars.packages=e:f:3", "spark.executor.memory=2g"])
+    {'spark.jars.packages': 'e:f:3,a:b:1,c:d:2', 'spark.executor.memory': '2g'}
+    """
+    settings = dict(map(_pair, conf or ()))
+    for key, given, check in ((PACKAGES, packages, _package), (JARS, jars, _jar)):
+        words = [word.strip() for each in given or () for word in each.split(",") if word.strip()]
+        if words:
+            settings[key] = ",".join([*filter(None, [settings.get(key)]), *map(check, words)])
+    return settings
+
+
+def _pair(given: str) -> tuple[str, str]:
+    key, sign, value = given.partition("=")
+    if not sign or not key.strip():
+        raise FoglineError(f"--conf {given!r}: write a setting and its value, as in spark.executor.memory=4g.")
+    if not key.strip().startswith("spark."):
+        raise FoglineError(
+            f"--conf {key.strip()!r}: Spark's settings begin with `spark.`, and others are ignored by it. One of "
+            f"Hadoop's is passed as spark.hadoop.{key.strip()}."
+        )
+    return key.strip(), value.strip()
+
+
+def _package(given: str) -> str:
+    if _PACKAGE.fullmatch(given) is None:
+        raise FoglineError(
+            f"--packages {given!r}: write group:name:version, as in org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0."
+        )
+    return given
+
+
+def _jar(given: str) -> str:
+    from fogline.files.listing import absolute, is_local
+
+    if not is_local(given):
+        return given
+    if not Path(given).is_file():
+        raise FoglineError(f"--jars {given!r}: there is no such file.")
+    return absolute(given)
+
+
+def spark_options(master: str | None, memory: str | None, settings: Mapping[str, str]) -> str | None:
+    """Which of the options that are Spark's were given; None: none."""
+    given = {"--master": master, "--memory": memory, "--packages, --jars or --conf": settings}
+    named = [name for name, value in given.items() if value]
+    return " and ".join(named) + (" is" if len(named) == 1 else " are") if named else None
+
+
+# --- topics ---
+# Which options do commands have that read a topic of Kafka?
+
+Topics = Callable[[], Any]  # gives `kafka.client.TopicOptions`, which is imported then; None: files are read
+KafkaConfig = Annotated[
+    Path | None,
+    typer.Option(
+        help="Properties of Kafka's clients, such as security.protocol, sasl.username, sasl.password; ${NAME} in it "
+        "stands for a variable of the environment. FOGLINE_KAFKA_CONFIG may name it, too."
+    ),
+]
+TOPIC_OPTIONS = {
+    "starting": Annotated[
+        str | None,
+        typer.Option(
+            help="Where to begin in a topic: `earliest` (by default), `latest`, or a time such as 2024-05-01."
+        ),
+    ],
+    "accept_loss": Annotated[
+        bool | None,
+        typer.Option("--accept-loss", help="Go on, though a topic no longer has messages that were not read."),
+    ],
+    "avro_schema": Annotated[
+        Path | None, typer.Option(help="Values of the topic are Avro of the schema in this file (.avsc), not JSON.")
+    ],
+    "kafka_config": KafkaConfig,
+}
+
+
+def reads_topics(command: Command) -> Command:
+    """The command with these options; in their place it is passed one function, `topic`."""
+    return with_options(command, TOPIC_OPTIONS, "topic", _topic)
+
+
+def _topic(given: Mapping[str, Any], found: dict[str, Any]) -> Any:
+    return topic_options(given["stream"], given["engine"], given["max_rows_per_batch"], **found)
+
+
+def topic_options(
+    stream: str,
+    engine: str,
+    max_rows: int | None,
+    starting: str | None,
+    accept_loss: bool | None,
+    avro_schema: Path | None,
+    kafka_config: Path | None,
+) -> TopicOptions | None:
+    """How the topic is read; None: the stream is none, and nothing was stated that only a topic has."""
+    from fogline.documents import read_small_text
+    from fogline.files.reading import DELTA
+    from fogline.kafka.client import EARLIEST, PER_BATCH, VARIABLE, Address, TopicOptions, is_topic, read_config
+
+    stated: dict[str, Any] = {"--starting": starting, "--accept-loss": accept_loss}
+    stated |= {"--avro-schema": avro_schema}
+    if kafka_config is not None:
+        os.environ[VARIABLE] = str(kafka_config)  # a sink finds it there, too
+    if stream.startswith(DELTA):
+        raise FoglineError(
+            "a Delta table is no stream for this command; where Spark knows Delta, watch it in Python: "
+            "fl.spark.watch(spark.readStream.format('delta').load(…), query)."
+        )
+    if not is_topic(stream):
+        given = next((name for name, value in stated.items() if value is not None), None)
+        if given is not None:
+            raise FoglineError(f"{given} is for topics, and {stream!r} is none; write kafka://host:port/topic.")
+        return None
+    Address.of(stream)
+    if engine == "embedded":
+        raise FoglineError("the embedded engine reads files; a topic is read by Spark: leave out --engine embedded.")
+    begin = starting_at(starting or EARLIEST)
+    avro = None if avro_schema is None else read_small_text(avro_schema)
+    return TopicOptions(begin, max_rows or PER_BATCH, bool(accept_loss), avro, read_config(kafka_config))
+
+
+def starting_at(text: str) -> str:
+    """`earliest`, `latest`, or the milliseconds of a time, as UTC where it has no zone.
+
+    >>> starting_at("latest"), starting_at("1970-01-01T00:00:01Z")
+    ('latest', '1000')
+    """
+    from datetime import UTC, datetime
+
+    from fogline.kafka.client import EARLIEST, LATEST
+
+    if text in (EARLIEST, LATEST):
+        return text
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise FoglineError(
+            f"--starting is {text!r}; it may be {EARLIEST}, {LATEST}, or a time such as 2024-05-01T12:00:00Z."
+        ) from None
+    whole = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
+    return str(int(whole.timestamp() * 1000))
+
+
+# --- limits ---
+# How large may a batch and a group of a run become, as a command states it?
+
+StatedLimits = Callable[[], Any]  # gives `pipeline.limits.GroupLimits`, which is imported then
+MaxRows = Annotated[
+    int | None,
+    typer.Option(
+        help="Take at most so many rows at once: by default 1,000,000 of files, 500,000 messages of a topic. The "
+        "embedded engine cuts a file that has more; Spark takes whole files, by their bytes, and at least one. The "
+        "answer is the same for any number; a smaller one takes less memory, and more time.",
+        min=1,
+    ),
+]
+LIMIT_OPTIONS = {
+    "max_live": Annotated[
+        int | None,
+        typer.Option(
+            help="How many rows of one group may be live, that is, can still matter; by default there is no limit. "
+            "From 80 % on there is an alarm.",
+            min=1,
+        ),
+    ],
+    "max_state": Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="How large one group may become, such as 500MB or 2GB; by default half of this machine's memory, if "
+            "that is where it runs. From 80 % on there is an alarm.",
+        ),
+    ],
+    "when_full": Annotated[
+        str | None,
+        typer.Option(
+            metavar="stop|warn",
+            help="What happens when a group is larger: `stop` (by default): the run ends before its batch is written, "
+            "and the same command with a higher limit goes on, nothing is lost; `warn`: it goes on, with an alarm. "
+            "Rows are never dropped.",
+        ),
+    ],
+}
+
+
+def limits_groups(command: Command) -> Command:
+    """The command with these options; in their place it is passed one function, `limits`."""
+    return with_options(command, LIMIT_OPTIONS, "limits", _limits)
+
+
+def _limits(given: Mapping[str, Any], found: dict[str, Any]) -> GroupLimits:
+    return group_limits(given["engine"], given["master"], **found)
+
+
+def group_limits(
+    engine: str, master: str | None, max_live: int | None, max_state: str | None, when_full: str | None
+) -> GroupLimits:
+    """The limits that were stated, and the usual ones."""
+    from fogline.pipeline.limits import STOP, GroupLimits
+    from fogline.runs.estimate import machine_memory
+
+    here = engine == "embedded" or master is None or master.startswith("local")
+    known = machine_memory() if here and max_state is None else None
+    usual = None if known is None else known // 2
+    return GroupLimits.of(max_live, usual if max_state is None else max_state, when_full or STOP)
+
+
+def must_be_one_limit(engine: str, files: int | None, rows: int | None) -> None:
+    """On Spark a batch is limited by files or by rows."""
+    if engine != "embedded" and files is not None and rows is not None:
+        raise FoglineError(
+            "--files-per-batch and --max-rows-per-batch: Spark takes one of the two; leave one out, or use --engine "
+            "embedded, which keeps to both."
+        )
+
+
+# --- queries ---
+# Which queries does a command answer, and what are they called?
+#
+# `--query PATH` is a query; with several, each is called as its file states (`name:`), or as the file is. `--query
+# NAME=PATH` states a name.
+
+
+class GivenQuery(NamedTuple):
+    """What stands behind `--query`."""
+
+    path: Path
+    name: str | None  # if it is stated there
+
+
+def given(text: str) -> GivenQuery:
+    """A path, or a name and a path.
+
+    >>> given("gas=deep/gas.yaml").name, given("a=b/c.yaml").path.name, given("./a=b.yaml").name
+    ('gas', 'c.yaml', None)
+    """
+    name, sign, path = text.partition("=")
+    if not sign or not name or "/" in name or Path(text).exists():
+        return GivenQuery(Path(text), None)
+    return GivenQuery(Path(path), name.strip())
+
+
+def queries_of(texts: list[str]) -> Asked:
+    """The query, or several by their names; one alone has none, unless it is stated."""
+    from fogline.queries import Queries
+    from fogline.query import Query
+
+    found = [given(text) for text in texts]
+    if len(found) == 1 and found[0].name is None:
+        return Query.load(found[0].path)
+    named: dict[str, Query] = {}
+    paths: dict[str, Path] = {}
+    for path, stated in found:
+        query, name = Query.load(path), stated or name_in(path)
+        if name in named:
+            raise QueryError(
+                f"two queries are called {name!r}: {str(paths[name])!r} and {str(path)!r}; give one another name, "
+                f"as in --query NAME={path}."
+            )
+        named[name], paths[name] = query, path
+    return Queries(named)
+
+
+def one_of(texts: list[str], command: str) -> Query:
+    """The only query that a command answers."""
+    from fogline.query import Query
+
+    if len(texts) > 1:
+        way = "; a repository for all has learnt by a query with the attributes of all" if command == "fit" else ""
+        raise FoglineError(
+            f"{command} looks at one query at a time, and {len(texts)} are given; name one of them{way}."
+        )
+    return Query.load(given(texts[0]).path)
+
+
+def name_in(path: Path) -> str:
+    """What a query's file calls it: its `name:`, or else the file's own name."""
+    from fogline.documents import read_document
+
+    values = read_document(path, names=("name",))
+    stated = values.get("name") if isinstance(values, dict) else None
+    if stated is not None and not isinstance(stated, str):
+        raise QueryError(f"the name in {str(path)!r} is {stated!r}; it is a text.")
+    return stated or path.stem
+
+
+def options_of(texts: list[str]) -> Options:
+    """How files are to be read, as the queries' files state it together."""
+    from fogline.files.options import Options
+
+    found: dict[str, tuple[object, Path]] = {}
+    for path in (given(text).path for text in texts):
+        for name, value in Options.load(path).to_dict().items():
+            before, other = found.setdefault(name, (value, path))
+            if before != value:
+                raise QueryError(
+                    f"the queries' files state two ways to read one stream: {name} is {before!r} in {str(other)!r} and "
+                    f"{value!r} in {str(path)!r}; let them agree."
+                )
+    return Options.from_dict({name: value for name, (value, _) in found.items()})
+
+
+@contextmanager
+def named(name: str | None) -> Iterator[None]:
+    """Errors name the query that they are about, where there are several."""
+    try:
+        yield
+    except FoglineError as error:
+        raise error if name is None else type(error)(f"query {name!r}: {error}") from None
+
+
+# --- reading ---
+# Which options do all commands have that read files?
+
+Stated = Callable[[], Any]  # gives `files.options.Options`, which is imported then
+READING_OPTIONS = {
+    "separator": Annotated[
+        str | None, typer.Option(help="Between cells: one character, or `tab`; without, each file shows it.")
+    ],
+    "decimal": Annotated[
+        str | None, typer.Option(help="The mark in numbers, `.` or `,`; without, each file shows it.")
+    ],
+    "encoding": Annotated[
+        str | None, typer.Option(help="Of text, such as utf-8 or cp1252; without, each file shows it.")
+    ],
+    "null": Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A word or number that stands for a missing value, may be repeated; `n/a`, `NULL`, `-`, `?`, `k.A.` "
+            "and what else is usual are known."
+        ),
+    ],
+    "header": Annotated[
+        bool | None, typer.Option("--header/--no-header", help="Whether the first line names the columns.")
+    ],
+    "time_format": Annotated[
+        str | None,
+        typer.Option(help="Of times that are not ISO 8601, such as '%d.%m.%Y %H:%M'; without, rows show it."),
+    ],
+    "zone": Annotated[str | None, typer.Option(help="Of times without one, such as Europe/Berlin; by default UTC.")],
+}
+
+
+def reads_files(command: Command) -> Command:
+    """The command with these options; in their place it is passed one function, `stated`, that makes `Options` of them.
+
+    That reads the query's file, where the command has one.
+    """
+    return with_options(command, READING_OPTIONS, "stated", _stated)
+
+
+def _stated(given: Mapping[str, Any], found: dict[str, Any]) -> Any:
+    from fogline.files.options import Options
+
+    named, files = dict(found), given.get("query")
+    nulls = named.pop("null")
+    options = Options() if files is None else options_of(files if isinstance(files, list) else [str(files)])
+    return options.stated(**named, nulls=(*(options.nulls or ()), *nulls) if nulls else None)

@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from fogline.errors import QueryError
-from fogline.files.apart import must_be_apart
-from fogline.files.paths import absolute
-from fogline.flow.folder_sink import FolderSink
-from fogline.flow.sink import Sink
-from fogline.kafka.address import Address, is_topic
+from fogline.files.listing import absolute, must_be_apart
+from fogline.kafka.client import Address, is_topic
+from fogline.output.folder_sink import FolderSink
+from fogline.output.sink import Sink
 from fogline.sinks.delta import DeltaSink
 from fogline.sinks.kafka import KafkaSink
 from fogline.sinks.places import refuse_overlaps, shown, sink_for

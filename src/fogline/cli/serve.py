@@ -12,7 +12,7 @@ from typing import IO, Annotated
 import typer
 
 from fogline.cli.terminal import app, helpful, remark
-from fogline.files.paths import plain
+from fogline.files.listing import plain
 
 TOKEN = "FOGLINE_TOKEN"  # of the environment
 PagePort = Annotated[
@@ -82,7 +82,7 @@ def token_of(token: str | None, file: Path | None) -> str | None:
 
 def announced(output: str) -> Callable[[str], None]:
     """A function that prints where the page is, and what is not there yet."""
-    from fogline.files.paths import absolute
+    from fogline.files.listing import absolute
 
     def ready(address: str) -> None:
         if not (Path(absolute(output)) / "about.json").exists():

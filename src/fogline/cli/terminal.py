@@ -1,28 +1,188 @@
-"""What do all commands share? The application itself, its options, errors for people, and Spark for a while.
+"""What went wrong, in one sentence?
 
-Nothing is imported here that takes long: `fogline --help` shows itself at once.
+Fogline's own errors are sentences already. Those of the file system, of Arrow, of YAML and of Spark are not: they
+become one sentence with the file's name, and, where the cause lies deeper, the path of a log with the whole traceback.
 """
 
 from __future__ import annotations
 
+import errno
+import os
+import sys
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import mkstemp
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TimeElapsedColumn
+from rich.table import Column, Table
+from rich.text import Text
 
 import fogline
-from fogline.errors import HistoryWarning
-from fogline.files.paths import plain
+from fogline.errors import FoglineError, HistoryWarning
+from fogline.files.listing import plain
 from fogline.show import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fogline.cli.progress import Report
-    from fogline.flow.folder import Folder
+    from fogline.output.folder import Folder
     from fogline.repository.repository import Repository
+
+
+WORDS = {
+    "FileNotFoundError": "is not there, or cannot be made there",
+    "IsADirectoryError": "is a folder, where a file is needed",
+    "NotADirectoryError": "is a file, where a folder is needed",
+    "PermissionError": "may not be read or written by this user",
+    "FileExistsError": "is there already",
+}
+
+
+OF_THE_DISK = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+MENDED = " When that is mended, run the same command again."
+
+
+def in_words(error: BaseException) -> list[str]:
+    """The lines to print for an error: a sentence, then notes."""
+    notes = list(getattr(error, "__notes__", ()))
+    if isinstance(error, FoglineError):
+        return [f"{type(error).__name__}: {error}", *notes]
+    if isinstance(error, OSError) and not _is_arrow(error):
+        return [_of_files(error), *notes]
+    if isinstance(error, UnicodeDecodeError):
+        found = f"bytes that are no {error.encoding} text, such as {error.object[error.start : error.end]!r}"
+        return [f"a file holds {found}: is it a binary file, or one of another encoding?", *_logged(error)]
+    if isinstance(error, ImportError) and (error.name is None or error.name.startswith("pyspark")):
+        return [str(error)]
+    if isinstance(error, MemoryError):
+        return ["there is not enough memory for this in one process; with --master 'local[*]' Spark does it in parts."]
+    return [f"{_source(error)}: {_first_line(error)}", *notes, *_logged(error)]
+
+
+def _of_files(error: OSError) -> str:
+    if error.filename is None:
+        return f"the file system reports: {error.strerror or error}."
+    what = WORDS.get(type(error).__name__, "")
+    name = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else str(error.filename)
+    if isinstance(error, NotADirectoryError):  # the file that is in the way
+        name = next((str(each) for each in Path(name).parents if each.is_file()), name)
+    reason = what or f"cannot be used: {(error.strerror or str(error)).lower()}"
+    return f"{name!r} {reason}.{MENDED if error.errno in OF_THE_DISK else ''}"
+
+
+def _source(error: BaseException) -> str:
+    """Who reports it, for people."""
+    room = type(error).__module__.partition(".")[0]
+    known = {"pyspark": "Spark reports", "py4j": "Spark reports", "pyarrow": "Arrow reports", "yaml": "this is no YAML"}
+    return known.get(room, f"something went wrong that Fogline did not foresee ({type(error).__name__})")
+
+
+def _is_arrow(error: BaseException) -> bool:
+    return type(error).__module__.startswith("pyarrow")
+
+
+def _first_line(error: BaseException) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def _logged(error: BaseException) -> list[str]:
+    """The whole traceback in a file; a line that states where. Nothing where no file can be written."""
+    try:
+        number, path = mkstemp(prefix="fogline-error-", suffix=".log")
+        with os.fdopen(number, "w", encoding="utf-8") as file:
+            traceback.print_exception(error, file=file)
+    except OSError:
+        return []
+    return [f"The whole of it is in {Path(path)}"]
+
+
+# --- progress ---
+# How far is it, on a terminal and without one?
+#
+# On a terminal each stage is a line that fits its width: a spinner or a tick, what is being done, a bar where it is
+# known
+# how much there is to do, and the time it has taken. Without one there is a line of text for each stage and each
+# batch.
+
+Report = Callable[[str, int, int], None]  # what is being done, how much of it is done, and of how much; 0: not known
+BAR = 20  # columns
+
+
+@contextmanager
+def stages(first: str) -> Iterator[Report]:
+    """A function to report stages to; `first` is the one that begins now."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lines(first)
+        return
+    with bars(console) as shown:
+        bar = shown.add_task(first, total=None)
+
+        def report(what: str, done: int, of: int) -> None:
+            """The next stage gets a line of its own; what has no end (of 0) only changes its words."""
+            nonlocal bar
+            last = shown.tasks[-1]
+            if last.description != what:
+                if of == 0 and last.fields.get("endless"):
+                    shown.update(bar, description=what)
+                else:
+                    shown.update(bar, total=1, completed=1)
+                    shown.stop_task(bar)
+                    bar = shown.add_task(what, total=None, endless=of == 0)
+            shown.update(bar, total=of or None, completed=done)
+
+        yield report
+        shown.update(bar, total=1, completed=1)
+
+
+def lines(first: str) -> Report:
+    """Stages as lines on stderr, each once."""
+    print(first, file=sys.stderr, flush=True)
+    last = first
+
+    def report(what: str, done: int, of: int) -> None:
+        nonlocal last
+        if what != last:
+            print(what, file=sys.stderr, flush=True)
+            last = what
+
+    return report
+
+
+class Stage(ProgressColumn):
+    """What is being done, as far as there is room, and a bar while it is known how much there is to do.
+
+    The words may hold names from the data, which are no markup.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(Column(ratio=1, no_wrap=True))
+        self.bar = BarColumn(bar_width=BAR)
+
+    def render(self, task: Task) -> RenderableType:
+        words = Text(task.description, no_wrap=True, overflow="ellipsis")
+        if not task.total or task.finished:
+            return words
+        both = Table.grid(Column(ratio=1), Column(width=BAR), padding=(0, 1), expand=True)
+        both.add_row(words, self.bar.render(task))
+        return both
+
+
+def bars(console: Console) -> Progress:
+    """Lines for what takes long."""
+    return Progress(SpinnerColumn(finished_text="✓"), Stage(), TimeElapsedColumn(), console=console, expand=True)
+
+
+# --- terminal ---
+# What do all commands share? The application itself, its options, errors for people, and Spark for a while.
+#
+# Nothing is imported here that takes long: `fogline --help` shows itself at once.
 
 Read = TypeVar("Read")
 
@@ -125,8 +285,6 @@ def helpful() -> Iterator[None]:
     except (typer.Exit, typer.Abort, typer.BadParameter):
         raise
     except Exception as error:
-        from fogline.cli.trouble import in_words
-
         for line in in_words(error):
             echo(line, err=True)
         raise typer.Exit(2) from None
@@ -146,8 +304,7 @@ def _show(before: Callable[..., None]) -> Callable[..., None]:
 
 def must_be_there(path: str) -> None:
     """Report what is wrong with a path before anything that takes long; of other machines' paths Spark does."""
-    from fogline.files.listing import kind_of
-    from fogline.files.paths import is_local
+    from fogline.files.listing import is_local, kind_of
 
     if is_local(path):
         kind_of(path, existing=True)
@@ -155,13 +312,13 @@ def must_be_there(path: str) -> None:
 
 def repository_at(path: str, settings: Mapping[str, str], memory: str | None = None) -> Repository:
     """The repository of a folder; one in another file system is fetched, by a Spark of this machine."""
-    from fogline.files.paths import is_local
+    from fogline.files.listing import is_local
     from fogline.repository.repository import Repository
 
     if is_local(path):
         return Repository.load(path)
-    from fogline.spark.fetching import repository
     from fogline.spark.session import for_a_while
+    from fogline.spark.share import repository
 
     with for_a_while(master="local[1]", memory=memory, settings=settings) as spark:
         return repository(path, spark)
@@ -172,7 +329,6 @@ def on_spark(
     master: str, memory: str | None, settings: Mapping[str, str], *, brisk: bool = False
 ) -> Iterator[tuple[Any, Report]]:
     """A session for one command, and a function to report its stages to. `brisk`: it lasts less than a minute."""
-    from fogline.cli.progress import stages
     from fogline.spark.session import BRISK_JVM, for_a_while
 
     chosen = {**(BRISK_JVM if brisk else {}), **settings}
@@ -182,8 +338,8 @@ def on_spark(
 
 def reading(output: str, settings: Mapping[str, str], read: Callable[[Folder], Read]) -> Read:
     """Read an output folder; Spark is started only where nothing else reaches it."""
-    from fogline.files.paths import absolute, is_local
-    from fogline.flow.folder import LocalFolder
+    from fogline.files.listing import absolute, is_local
+    from fogline.output.folder import LocalFolder
 
     if is_local(output):
         return read(LocalFolder(absolute(output)))
@@ -210,7 +366,7 @@ def paper() -> Console:
     Without markup: names and values come from the data, and `pump[north]` is the name of a pump. For the same reason
     letters that would move the cursor or change a colour are shown as what they are.
     """
-    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.console import Console, ConsoleOptions
     from rich.segment import Segment
 
     class Paper(Console):

@@ -34,7 +34,7 @@ def warm(
     began = perf_counter()
     with helpful():
         kind = None if output is None else _kind(output)
-        from fogline.flow.warming import warm as warm_up
+        from fogline.pipeline.warm import warm as warm_up
 
         with TemporaryDirectory() as draft, Console(stderr=True).status("compiling") as status:
             folder = output if kind is None else Path(draft, "cache")

@@ -1,6 +1,6 @@
 """How does the mine become an output folder that the page shows?
 
-Rows go into a folder, one small file per parcel, and a run in this process (`flow.embedded`, what `fogline run --engine
+Rows go into a folder, one small file per parcel, and a run in this process (`runs.embedded`, what `fogline run --engine
 embedded --explain` starts) turns them into changes, with why each row is in, which rows are near, and what to measure
 next. What the demo's screen shows is read back from the same files.
 """
@@ -19,12 +19,12 @@ import pyarrow.parquet as pq
 
 from fogline.demo.engine import Engine
 from fogline.demo.view import BatchReport
-from fogline.flow.batches import batch_name
-from fogline.flow.embedded import Embedded, EmbeddedRun
-from fogline.flow.names import CHANGES, HEALTH
-from fogline.flow.output import EMBEDDED, RunConfig
+from fogline.output.files import batch_name
+from fogline.pipeline.names import CHANGES, HEALTH
 from fogline.query import Query
 from fogline.repository.repository import Repository
+from fogline.runs.config import EMBEDDED, RunConfig
+from fogline.runs.embedded import Embedded, EmbeddedRun
 
 
 @contextmanager

@@ -24,12 +24,13 @@ import pyarrow.parquet as pq
 from fogline.demo.control_room import CLOCK
 from fogline.demo.mine import ATTRIBUTES, OPENING
 from fogline.demo.view import BatchReport
-from fogline.flow.journal import CHANGES, HEALTH, changes_schema
-from fogline.flow.keeper import Keeper
-from fogline.flow.parcel import Parcel
-from fogline.flow.plan import make_plan
-from fogline.flow.reported import tables_of
-from fogline.flow.stages import screened
+from fogline.output.folder_sink import tables_of
+from fogline.pipeline.exchange import Parcel
+from fogline.pipeline.names import CHANGES, HEALTH
+from fogline.pipeline.plan import make_plan
+from fogline.pipeline.report import changes_schema
+from fogline.pipeline.runner import Keeper
+from fogline.pipeline.stages import screened
 from fogline.query import Query
 from fogline.repository.repository import Repository
 from fogline.spark import fit

@@ -1,17 +1,10 @@
-"""How does a text file, packed or not and of any encoding, come as blocks of whole lines in UTF-8?
-
-A line ends with a line break, in quotes too: so each line has a number, and one that is broken harms no other. Bytes
-that cp1252 does not know stay in their line, so that it is refused. When a file breaks off (a torn gzip, bytes that
-another encoding does not know), the lines before come first, then the error; the line that broke off is not among them.
-Where a packed file is whole, but other bytes follow it, no line has broken off: all come before the error.
-Where the first line shows that carriage returns alone end lines (as old programs write them), they do so in all of the
-file.
-"""
+"""Which columns come beside the rows of files? Where a row was read, and why it cannot be."""
 
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterable, Iterator
+import errno
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +14,73 @@ import pyarrow as pa
 
 from fogline.arrays import Ints
 from fogline.files.mark import WHOLE, Span
-from fogline.files.raw import Unreadable
+
+CORRUPT = "_corrupt_record"  # the text of a line that cannot be read, else null; Spark's own readers have it, too
+WHY = "_fogline_why"  # why the line, or the whole file, cannot be read, else null
+FILE = "_fogline_file"  # the file's name, as seen from the stream's path
+LINE = "_fogline_line"  # the number of the line from 1 on, null where it is not known
+
+ORIGIN = pa.schema([(CORRUPT, pa.string()), (WHY, pa.string()), (FILE, pa.string()), (LINE, pa.int64())])
+
+
+# --- raw ---
+# What does a reader of one kind of file give, before it is fitted to the stream's columns?
+
+
+class BadLine(NamedTuple):
+    """A line that cannot be read."""
+
+    line: int | None
+    text: str
+    why: str
+
+
+class Raw(NamedTuple):
+    """Some rows of a file, in the columns that it has."""
+
+    columns: Mapping[str, pa.Array]
+    rows: int
+    lines: Ints | None = None  # (n,) the line of each row; None: not known
+    bad: tuple[BadLine, ...] = ()
+    decimal: str = "."
+    thousands: bool = False  # commas stand between thousands
+    header: bool = False  # there are no rows here: it shows which columns the file has
+
+
+class Unreadable(ValueError):
+    """The file has no rows of this stream, for this reason."""
+
+
+UNREADABLE = (ValueError, OSError, EOFError, KeyError, TypeError, OverflowError, RecursionError, pa.ArrowException)
+_OF_THE_FILE = (None, 0, errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.EINVAL)
+
+
+def reason_of(error: BaseException) -> str:
+    """What is wrong with a file, in a few words; what is wrong with the disk is raised again."""
+    if isinstance(error, OSError) and error.errno not in _OF_THE_FILE:
+        raise error
+    if isinstance(error, FileNotFoundError):
+        return "it is gone"
+    if isinstance(error, PermissionError):
+        return "permission denied"
+    if isinstance(error, UnicodeError):
+        return f"its text is not {getattr(error, 'encoding', 'of its encoding')}; state its encoding"
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 200 else f"{text[:200]}…"
+
+
+# --- blocks ---
+# How does a text file, packed or not and of any encoding, come as blocks of whole lines in UTF-8?
+#
+# A line ends with a line break, in quotes too: so each line has a number, and one that is broken harms no other.
+# Bytes
+# that cp1252 does not know stay in their line, so that it is refused. When a file breaks off (a torn gzip, bytes that
+# another encoding does not know), the lines before come first, then the error; the line that broke off is not among
+# them.
+# Where a packed file is whole, but other bytes follow it, no line has broken off: all come before the error.
+# Where the first line shows that carriage returns alone end lines (as old programs write them), they do so in all of
+# the
+# file.
 
 SIZE = 8 * 2**20  # bytes of one block
 STEP = 16 * 2**10  # bytes of a packed file that are unpacked at once

@@ -13,19 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fogline.errors import FoglineError, QueryError, did_you_mean
-from fogline.files.blocks import HEAD
-from fogline.files.canonical import format_of
-from fogline.files.casting import joined_type, settled_type
-from fogline.files.delimited import opened_dialect
+from fogline.files.blocks import HEAD, UNREADABLE, WHY, reason_of
+from fogline.files.cells import format_of, joined_type, settled_type
+from fogline.files.delimited import Dialect, opened_dialect
 from fogline.files.listing import files_of, folder_values, kind_of, kind_of_file, name_in, root_of
 from fogline.files.objects import sample_of, type_of
 from fogline.files.one_file import batches
 from fogline.files.options import Options
-from fogline.files.origin import WHY
-from fogline.files.raw import UNREADABLE, reason_of
-from fogline.files.roles import Roles
-from fogline.files.settled import Layout
-from fogline.files.sniffing import Dialect
+from fogline.files.settled import Layout, Roles
 from fogline.queries import Asked
 from fogline.rows.cells import is_text
 from fogline.rows.clock import CLOCKS, STAMP, ZONED, meaning_of, meant_by, read_times, read_versions

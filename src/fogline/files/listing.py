@@ -1,23 +1,74 @@
-"""Which files of a path belong to a stream, and of which kind is each?
-
-Files whose names end in .parquet, .csv, .tsv, .json, .jsonl or .ndjson, packed (.gz, .bz2, .zst, .lz4) or not, each
-read by its own kind: those of the folder and of its subfolders. What begins with . or _ is hidden and left out without
-a word, folders included; every other file is left out by its end (.part, .tmp, .txt, .xlsx), and is named once
-(`files.unread`), for a file that is not read shall not look as if it were; so are links that lead nowhere, pipes, and
-names that are no text. A link to a folder that holds it is not followed: its files would be read again. In a folder
-that is called by a kind (data.parquet) files without any end are of that kind.
-"""
+"""Where does a path lie: on this machine, or in another file system?"""
 
 from __future__ import annotations
 
+import os
+import re
 import stat
 from collections.abc import Iterable, Iterator
+from fnmatch import fnmatch
 from glob import glob, has_magic
 from pathlib import Path
 from urllib.parse import unquote
 
 from fogline.errors import FoglineError, did_you_mean
-from fogline.files.paths import absolute, is_local
+
+
+def absolute(path: str) -> str:
+    """The same path wherever another process thinks it is."""
+    return os.path.abspath(plain(path)) if is_local(path) else path
+
+
+def plain(path: str) -> str:
+    """The path as this machine writes it; one of another file system as it is.
+
+    >>> plain("file:///tmp/in"), plain("file:/tmp/in"), plain("in"), plain("hdfs://host/in")
+    ('/tmp/in', '/tmp/in', 'in', 'hdfs://host/in')
+    """
+    return re.sub(r"^file:(?://)?(?=/(?!/))", "", path, flags=re.IGNORECASE)
+
+
+def is_local(path: str) -> bool:
+    """Does the path name no file system, or that of this machine?"""
+    return re.match(r"[a-zA-Z][\w+.-]*:/", plain(path)) is None
+
+
+# --- apart ---
+# Do what is read and what is written lie in one another? Then what was written would be read again.
+
+
+def must_be_apart(source: str, output: str) -> None:
+    """An error, if what is read and what is written lie in one another."""
+    if not (is_local(source) and is_local(output)):
+        return
+    made = Path(output).resolve()
+    for root in (Path(source), *map(Path, glob(source))):
+        read = root.resolve()
+        if made == read or (read.is_dir() and read in made.parents):
+            where = "is what is read" if made == read else f"lies in {str(root)!r}, which is read"
+            raise FoglineError(f"the output {output!r} {where}: it would be read again. Choose a folder beside it.")
+        if made in read.parents:
+            raise FoglineError(
+                f"{str(root)!r}, which is read, lies in the output {output!r}. Choose a folder beside it instead."
+            )
+    pattern = str(Path(source).absolute())
+    if any(fnmatch(str(each), pattern) for each in (made, *made.parents)) and pattern != str(made):
+        raise FoglineError(
+            f"the output {output!r} would be read again: {source!r} names it, too. Choose a folder beside it."
+        )
+
+
+# --- listing ---
+# Which files of a path belong to a stream, and of which kind is each?
+#
+# Files whose names end in .parquet, .csv, .tsv, .json, .jsonl or .ndjson, packed (.gz, .bz2, .zst, .lz4) or not, each
+# read by its own kind: those of the folder and of its subfolders. What begins with . or _ is hidden and left out
+# without
+# a word, folders included; every other file is left out by its end (.part, .tmp, .txt, .xlsx), and is named once
+# (`files.unread`), for a file that is not read shall not look as if it were; so are links that lead nowhere, pipes,
+# and
+# names that are no text. A link to a folder that holds it is not followed: its files would be read again. In a folder
+# that is called by a kind (data.parquet) files without any end are of that kind.
 
 KINDS = {"parquet": ("parquet",), "csv": ("csv",), "tsv": ("tsv",), "json": ("json", "jsonl", "ndjson")}
 PACKED = ("gz", "bz2", "zst", "lz4")  # behind the end of a text kind

@@ -18,10 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fogline.arrays import Flags, Ints
-from fogline.files.blocks import Block
-from fogline.files.fitting import fitted, unread
+from fogline.files.blocks import Block, Raw
 from fogline.files.objects import as_object, at_once, from_objects
-from fogline.files.raw import Raw
+from fogline.files.one_file import fitted, unread
 from fogline.files.settled import Layout
 from fogline.rows.cells import is_text
 

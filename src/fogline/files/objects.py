@@ -15,12 +15,11 @@ import pyarrow as pa
 import pyarrow.json as pa_json
 
 from fogline.arrays import Ints
-from fogline.files.blocks import Block, blocks, head_of
-from fogline.files.casting import as_text
+from fogline.files.blocks import BadLine, Block, Raw, Unreadable, blocks, head_of
+from fogline.files.cells import as_text
+from fogline.files.delimited import encoding_of
 from fogline.files.mark import WHOLE, Span
 from fogline.files.options import Options
-from fogline.files.raw import BadLine, Raw, Unreadable
-from fogline.files.sniffing import encoding_of
 from fogline.rows.cells import is_text
 from fogline.show import quoted
 

@@ -1,10 +1,4 @@
-"""What holds for all files of a stream, once it has begun?
-
-The names and types of its columns, what its times mean, and how they are written: settled by the files that are there
-when it begins, and kept with the run. So what the query compares is text wherever a file's kind leaves that open (csv,
-json), and decoded by `fogline.rows`, which refuses a cell by its name: 2, then 2.5, then "n/a" is no line that cannot
-be read. Names keep the types of Parquet and JSON; in csv they are texts: 007 is not 7.
-"""
+"""Which columns of a file does a query look at, and as what?"""
 
 from __future__ import annotations
 
@@ -12,15 +6,56 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from fogline.errors import FoglineError, other_format
+from fogline.files.blocks import ORIGIN
 from fogline.files.listing import root_of
 from fogline.files.options import Options
-from fogline.files.origin import ORIGIN
-from fogline.files.roles import Roles
+from fogline.queries import Asked, Queries
+
+
+class Roles(NamedTuple):
+    """Columns by what they are to a query; others are read as well, and never refuse a row."""
+
+    names: tuple[str, ...] = ()  # id, groups, removals: kept as they are
+    numbers: tuple[str, ...] = ()  # attributes
+    times: tuple[str, ...] = ()  # arrival, expiry, version
+    required: tuple[str, ...] = ()  # without these a file has no rows of the stream
+
+    @classmethod
+    def of(cls, query: Asked | None) -> Roles:
+        """What a query asks for, or several; without one, nothing."""
+        if query is None:
+            return cls()
+        if isinstance(query, Queries):
+            found = [cls.of(each) for each in query.values()]
+            return cls(
+                *(tuple(dict.fromkeys(name for each in parts for name in each)) for parts in zip(*found, strict=True))
+            )
+        names = tuple(name for name in (query.id, *query.by, query.gone_column) if name is not None)
+        times = tuple(name for name in (query.time, query.expires, query.version) if name is not None)
+        expiry = () if query.expires is None or query.latest else (query.expires,)
+        return cls(names, query.names, times, (query.id, query.time, *query.by, *expiry))
+
+    @property
+    def all(self) -> frozenset[str]:
+        """Every column that is looked at."""
+        return frozenset((*self.names, *self.numbers, *self.times))
+
+
+# --- settled ---
+# What holds for all files of a stream, once it has begun?
+#
+# The names and types of its columns, what its times mean, and how they are written: settled by the files that are
+# there
+# when it begins, and kept with the run. So what the query compares is text wherever a file's kind leaves that open
+# (csv,
+# json), and decoded by `fogline.rows`, which refuses a cell by its name: 2, then 2.5, then "n/a" is no line that
+# cannot
+# be read. Names keep the types of Parquet and JSON; in csv they are texts: 007 is not 7.
 
 FORMAT = 1  # of what `to_dict` gives
 
@@ -31,7 +66,7 @@ class Layout:
 
     kind: str  # of its files when it began; "mixed" where they had several
     options: Options  # as stated; what is None is looked for in each file
-    columns: pa.Schema  # that every batch has, without those of `files.origin`
+    columns: pa.Schema  # that every batch has, without those of `files.blocks`
     roles: Roles
     clock: str = ""  # what times that are texts mean, "number" or "timestamp"; empty: they are no texts
     versions: str = ""  # the same of versions
@@ -41,7 +76,7 @@ class Layout:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The columns of every batch: those of the stream, and those of `files.origin`."""
+        """The columns of every batch: those of the stream, and those of `files.blocks`."""
         return pa.schema([*self.columns, *ORIGIN])
 
     def at(self, path: str) -> Layout:

@@ -13,8 +13,7 @@ import pyarrow.parquet as pq
 
 from fogline.durable import make_folder, must_be_writable, sync
 from fogline.errors import FoglineError
-from fogline.files.listing import kind_of
-from fogline.files.paths import is_local
+from fogline.files.listing import is_local, kind_of
 
 
 def check_output(path: str, *, overwrite: bool) -> str:

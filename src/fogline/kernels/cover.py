@@ -8,7 +8,7 @@ row, an *earlier cover*, which has arrived before the row and lives until the ot
 Dropped rows need not serve as covers themselves: what covers them covers what they would have covered. The same holds
 for those that are marked as having covered: whatever a dropped row covered, marked rows that stay cover.
 
-A row that may turn out to be a copy of another must not cover, nor go without its name: see `flow/screening.py`.
+A row that may turn out to be a copy of another must not cover, nor go without its name: see `pipeline/prune.py`.
 """
 
 from __future__ import annotations

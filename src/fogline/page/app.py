@@ -1,17 +1,22 @@
-"""What does a browser get? The page itself, what it shows as JSON, events as they come, and metrics.
+"""How does every viewer hear of every event, and none wait for a slow one?
 
-Files of the page are read once, when the server starts, and are found by their names alone, so no address leads to any
-other file.
+One thread reads the output; what it reports is put into the queue of each viewer, encoded once. A viewer that does not
+keep up loses its queue and is asked to begin anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event as Flag
+from threading import Thread
+from time import perf_counter
 from typing import Any
 
+import pyarrow as pa
 from anyio import to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -21,13 +26,148 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from fogline.errors import FoglineError
-from fogline.flow.folder import LocalFolder
-from fogline.page.hub import Hub
-from fogline.page.logs import LineLog, RequestLog
-from fogline.page.metrics import TYPE, written
+from fogline.output.folder import LocalFolder
 from fogline.page.past import EarlierReader, RowName
-from fogline.page.security import Guard
-from fogline.page.store import Follower
+from fogline.page.security import Guard, LineLog, RequestLog
+from fogline.page.state import State
+from fogline.page.store import Event, Follower
+
+PAUSE = 0.25  # seconds between looks at the output
+WAITING = 32  # events that wait for a viewer
+ALIVE = 15.0  # seconds after which a viewer without events hears that the server is there
+_END = Event("end", b"{}")
+
+
+class Hub:
+    """The viewers, and the thread that reads for all of them."""
+
+    def __init__(self, store: Follower, updated: Callable[[float, int], None] = lambda seconds, viewers: None) -> None:
+        self.store, self.updated = store, updated
+        self.queues: set[asyncio.Queue[Event]] = set()
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.ended = Flag()
+        self.seconds = 0.0  # that the last update took to read and encode
+        self.thread = Thread(target=self._read, name="fogline-page", daemon=True)
+
+    def start(self) -> None:
+        """Begin to read; viewers come later."""
+        self.loop = asyncio.get_running_loop()
+        self.thread.start()
+
+    def stop(self) -> None:
+        """No more reading, and viewers may go; from any thread."""
+        self.ended.set()
+        if self.loop is not None and not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self._publish, [_END])
+
+    def _read(self) -> None:
+        assert self.loop is not None
+        while not self.ended.is_set():
+            began = perf_counter()
+            events = self.store.poll()
+            if events:
+                self.seconds = perf_counter() - began
+                self.updated(self.seconds, len(self.queues))
+                pa.default_memory_pool().release_unused()  # a large batch does not stay
+                if not self.ended.is_set():
+                    self.loop.call_soon_threadsafe(self._publish, events)
+            self.ended.wait(PAUSE)
+
+    def _publish(self, events: list[Event]) -> None:
+        for queue in self.queues:
+            for event in events:
+                if queue.full():
+                    while not queue.empty():
+                        queue.get_nowait()
+                    queue.put_nowait(Event("reset", b"{}"))
+                queue.put_nowait(event)
+
+    async def events(self) -> AsyncIterator[bytes]:
+        """What one viewer hears, in the form of server-sent events."""
+        queue: asyncio.Queue[Event] = asyncio.Queue(WAITING)
+        self.queues.add(queue)
+        try:
+            yield b"retry: 2000\nevent: hello\ndata: {}\n\n"
+            while not self.ended.is_set():
+                try:
+                    event = await asyncio.wait_for(queue.get(), ALIVE)
+                except TimeoutError:
+                    yield b": alive\n\n"
+                    continue
+                if event is _END:
+                    break
+                yield event.frame
+        finally:
+            self.queues.discard(queue)
+
+
+# --- metrics ---
+# How is a run doing, in the words of Prometheus?
+#
+# https://prometheus.io/docs/instrumenting/exposition_formats: a line with the kind of each metric, then its values.
+
+TYPE = "text/plain; version=0.0.4; charset=utf-8"
+TOTALS = {
+    "batches": "batches that the run has finished",
+    "rows": "rows that came",
+    "incomplete": "rows that came with a gap",
+    "rejected": "rows that could not be taken",
+    "late": "rows behind the clock of their group",
+    "expired": "rows that had expired before they could enter",
+}
+
+
+def written(state: State | None, hub: Hub) -> str:
+    """All metrics, as text."""
+    lines = _metric("fogline_page_viewers", "gauge", "browsers that watch the page", {"": len(hub.queues)})
+    lines += _metric("fogline_page_update_seconds", "gauge", "what the last update took the page", {"": hub.seconds})
+    lines += _metric("fogline_up", "gauge", "whether there is a run to be read", {"": int(state is not None)})
+    if state is None or not state.history.points:
+        return "\n".join(lines) + "\n"
+    totals, last = state.history.totals(), state.history.points[-1]
+    for name, help_text in TOTALS.items():
+        lines += _metric(f"fogline_{name}_total", "counter", help_text, {"": totals[name]})
+    kinds = {f'{{change="{name}"}}': totals[name] for name in ("enter", "leave", "update")}
+    lines += _metric("fogline_changes_total", "counter", "changes of the answer", kinds)
+    now = {
+        "batch": ("number of the last batch", last.batch),
+        "batch_seconds": ("what the last batch took", last.seconds / last.batches),
+        "batch_rows": ("rows of the last batch", last.rows),
+        "live_rows": ("rows that can still matter", last.live),
+        "answer_rows": ("rows in the answer", last.answer),
+        "waiting_rows": ("rows that wait, because of lateness", last.waiting),
+        "held_rows": ("rows that are held, because they run ahead", last.held),
+        "alarms": ("groups that are near a limit, or beyond it", state.alarms),
+    }
+    for name, (help_text, value) in now.items():
+        lines += _metric(f"fogline_{name}", "gauge", help_text, {"": value})
+    return "\n".join(lines) + "\n"
+
+
+def _metric(name: str, kind: str, help_text: str, values: dict[str, float]) -> list[str]:
+    """The lines of one metric; values by their labels."""
+    return [
+        f"# HELP {name} {help_text}",
+        f"# TYPE {name} {kind}",
+        *(f"{name}{k} {_number(v)}" for k, v in values.items()),
+    ]
+
+
+def _number(value: float) -> str:
+    """All digits of it.
+
+    >>> _number(12_345_678), _number(0.25)
+    ('12345678', '0.25')
+    """
+    return str(value) if isinstance(value, int) else repr(float(value))
+
+
+# --- app ---
+# What does a browser get? The page itself, what it shows as JSON, events as they come, and metrics.
+#
+# Files of the page are read once, when the server starts, and are found by their names alone, so no address leads to
+# any
+# other file.
 
 THREADS = 6  # that answer requests; each has memory of its own
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}

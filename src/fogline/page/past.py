@@ -17,17 +17,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fogline.errors import FoglineError
-from fogline.flow.answers import read_shown
-from fogline.flow.batches import counted
-from fogline.flow.compaction import stand_names
-from fogline.flow.listed import again, opened
-from fogline.flow.names import CHANGES
-from fogline.flow.view_columns import WHY
-from fogline.flow.views import near_at, next_at
-from fogline.page.plain import encoded, groups_of, instants, members_of, texts
-from fogline.page.state import State
+from fogline.output.answers import read_shown
+from fogline.output.compaction import stand_names
+from fogline.output.files import counted
+from fogline.output.folder import again, opened
+from fogline.output.views import near_at, next_at
+from fogline.page.state import State, encoded, groups_of, instants, members_of, texts
 from fogline.page.store import Follower, likeliest
 from fogline.page.views import Group, near_rows, next_rows
+from fogline.pipeline.names import CHANGES, WHY
 from fogline.queries import QUERY
 from fogline.query import Query
 from fogline.rows.changes import of_query

@@ -19,7 +19,7 @@ from threading import Thread
 from typing import IO, Any
 
 from fogline.errors import FoglineError
-from fogline.files.paths import absolute, is_local
+from fogline.files.listing import absolute, is_local
 from fogline.sinks.places import needs
 
 PORT = 8642  # unless it is taken; then any
@@ -88,7 +88,7 @@ def run(output: str, listening: socket.socket, token: str | None, log: IO[str] |
     import uvicorn
 
     from fogline.page.app import page_of
-    from fogline.page.logs import LineLog
+    from fogline.page.security import LineLog
 
     pa.set_memory_pool(pa.system_memory_pool())  # gives back what a large batch needed
     gc.freeze()  # what was imported stays, and need not be looked through again and again

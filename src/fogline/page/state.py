@@ -1,26 +1,196 @@
-"""What is known of one run, and what does one more batch add to it?
+"""How do tables become values that a browser reads?
 
-The answer is what changes add up to, as in `flow.answers`; points of time and sizes come from health.
+Ids, groups and instants travel as texts, so that no number loses digits on its way and what a browser sends back is
+compared as a text; attributes and probabilities travel as numbers, what is missing as null.
 """
 
 from __future__ import annotations
 
 import json
+import math
+from bisect import bisect_left, bisect_right
 from collections import Counter, deque
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fogline.flow.names import SCORES
-from fogline.flow.rejects import kind_of_reason
+from fogline.arrays import CHANGES
 from fogline.impute.scores import Sums, add, from_plain
-from fogline.page.plain import Row, groups_of, instants, numbers, texts
-from fogline.page.timeline import Point, Timeline
+from fogline.pipeline.names import SCORES
+from fogline.pipeline.rejects import kind_of_reason
 from fogline.queries import Asked, each_of
 from fogline.query import Query
 from fogline.rows.changes import last_changes, of_query, standing
+
+Row = list[Any]
+
+
+def encoded(value: Any) -> bytes:
+    """JSON without blanks; what JSON has no word for travels as a text."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=str).encode()
+
+
+def instant_text(instant: Any) -> str | None:
+    """An instant as a person writes it, and as `fogline answer --at` reads it.
+
+    >>> instant_text(530.0), instant_text(None)
+    ('530', None)
+    """
+    if instant is None:
+        return None
+    return f"{instant:.15g}" if isinstance(instant, float) else str(instant).removesuffix("+00:00")
+
+
+def texts(column: pa.ChunkedArray) -> list[str | None]:
+    """Ids or groups as texts."""
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        return list(column.to_pylist())
+    return [None if each is None else str(each) for each in column.to_pylist()]
+
+
+def instants(column: pa.ChunkedArray) -> list[str | None]:
+    """Instants as texts."""
+    return [instant_text(each) for each in column.to_pylist()]
+
+
+def numbers(column: pa.ChunkedArray) -> list[float | None]:
+    """Numbers; JSON knows no infinite ones, and they are left out."""
+    values = column.to_pylist()
+    if pa.types.is_floating(column.type) and not pc.all(pc.is_finite(column)).as_py():
+        return [None if each is None or not math.isfinite(each) else each for each in values]
+    return list(values)
+
+
+def groups_of(table: pa.Table, query: Query) -> list[list[str | None]]:
+    """The group of each row."""
+    if not query.by:
+        return [[] for _ in range(table.num_rows)]
+    return [list(each) for each in zip(*(texts(table[name]) for name in query.by), strict=True)]
+
+
+def keys_of(table: pa.Table, query: Query, number: int) -> list[Row]:
+    """What names each row: the number of its query, its group, its id and its arrival."""
+    columns = groups_of(table, query), texts(table["id"]), instants(table["arrived"])
+    return [[number, *each] for each in zip(*columns, strict=True)]
+
+
+def members_of(table: pa.Table, query: Query, number: int) -> list[Row]:
+    """Rows of an answer: what names each, its probability, how far the truth may lie from that, and its values."""
+    values = zip(*(numbers(table[name]) for name in query.names), strict=True)
+    found = numbers(table["probability"]), numbers(table["within"])
+    return [
+        [*key, probability, within, list(cells)]
+        for key, probability, within, cells in zip(keys_of(table, query, number), *found, values, strict=True)
+    ]
+
+
+# --- timeline ---
+# What has happened, batch by batch, in a bounded number of points?
+#
+# A point is a batch. When there are too many, pairs of neighbours in the older half become one: the past gets
+# coarser,
+# the whole run stays on the screen, and what points add up to stays exact.
+
+MOST = 2000  # points
+ADDED = ("batches", "seconds", "rows", "incomplete", "rejected", "late", "expired", "enter", "leave", "update")
+
+
+@dataclass(slots=True)
+class Point:
+    """One batch, or some neighbours."""
+
+    batch: int  # the last one
+    time: Any  # the latest clock of any group so far
+    live: int  # rows that can still matter, in all groups, afterwards
+    answer: int  # rows in the answer
+    waiting: int  # rows that wait, because of lateness
+    held: int  # rows that are held, because they run ahead
+    batches: int = 1
+    seconds: float = 0.0
+    rows: int = 0
+    incomplete: int = 0  # rows with a gap
+    rejected: int = 0
+    late: int = 0
+    expired: int = 0
+    enter: int = 0
+    leave: int = 0
+    update: int = 0
+
+    def merged(self, later: Point) -> Point:
+        """This and the next one as one."""
+        sums = {name: getattr(self, name) + getattr(later, name) for name in ADDED}
+        return Point(later.batch, later.time, later.live, later.answer, later.waiting, later.held, **sums)
+
+    def plain(self) -> list[Any]:
+        """As values that JSON can hold, in the order of `NAMES`."""
+        return [instant_text(self.time) if name == "time" else getattr(self, name) for name in NAMES]
+
+
+NAMES = tuple(field.name for field in fields(Point))
+
+
+class Timeline:
+    """The points of a run, the first batch first."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self.points: list[Point] = []
+        self.most = most
+
+    def add(self, point: Point) -> None:
+        """One more batch."""
+        self.points.append(point)
+        if len(self.points) > self.most:
+            half = self.most // 2 // 2 * 2
+            older = [a.merged(b) for a, b in zip(self.points[:half:2], self.points[1:half:2], strict=True)]
+            self.points = [*older, *self.points[half:]]
+
+    def count(self, batch: int, kinds: Iterable[tuple[str, int]]) -> None:
+        """How many rows entered, left, or became more or less likely, in a batch."""
+        at = bisect_left(self.points, batch, key=lambda point: point.batch)
+        for kind, number in kinds if at < len(self.points) else ():
+            setattr(self.points[at], kind, getattr(self.points[at], kind) + number)
+
+    def count_by_time(self, changes: pa.Table) -> None:
+        """The same for files that hold many batches: a change belongs to the first batch that reached its time."""
+        clocks = [point.time for point in self.points]
+        known = [k for k, time in enumerate(clocks) if time is not None]
+        if not known or not changes.num_rows:
+            return
+        kind = changes.schema.field("time").type
+        ends = _plain(pa.array([clocks[k] for k in known], kind))
+        at = np.minimum(np.searchsorted(np.maximum.accumulate(ends), _plain(changes["time"])), len(known) - 1)
+        what = np.array(changes["change"].to_pylist(), object)
+        for name in CHANGES:
+            counts = np.bincount(at[what == name], minlength=len(known))
+            for k in np.flatnonzero(counts).tolist():
+                point = self.points[known[k]]
+                setattr(point, name, getattr(point, name) + int(counts[k]))
+
+    def batch_at(self, instant: Any) -> int | None:
+        """The last batch that a reader sees who looks at an instant; None: there is none by then."""
+        known = [point for point in self.points if point.time is not None]
+        at = bisect_right(known, instant, key=lambda point: point.time)
+        return known[at - 1].batch if at else None
+
+    def totals(self) -> dict[str, float]:
+        """What all points add up to."""
+        return {name: sum(getattr(point, name) for point in self.points) for name in ADDED}
+
+
+def _plain(column: Any) -> np.ndarray[Any, np.dtype[Any]]:
+    """Instants as numbers that can be compared."""
+    whole = column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column.cast(pa.float64())
+    return np.asarray(whole.to_numpy() if isinstance(column, pa.ChunkedArray) else whole.to_numpy(zero_copy_only=False))
+
+
+# --- state ---
+# What is known of one run, and what does one more batch add to it?
+#
+# The answer is what changes add up to, as in `output.answers`; points of time and sizes come from health.
 
 RECENT = 1000  # changes that are kept one by one, …
 EACH = 200  # … and of a batch at most so many

@@ -21,20 +21,14 @@ import pyarrow.compute as pc
 from fogline.arrays import CHANGES as WORDS
 from fogline.arrays import LEAVE
 from fogline.errors import FoglineError
-from fogline.flow.about import read_about, zone_in
-from fogline.flow.alarms import read_alarms
-from fogline.flow.batches import Held, counted
-from fogline.flow.compaction import read_stand, stand_names, tables
-from fogline.flow.complete import refuse_hole
-from fogline.flow.folder import Folder
-from fogline.flow.kept_file import KeptFile
-from fogline.flow.listed import GoneError, again
-from fogline.flow.names import CHANGES, HEALTH, HERE, REJECTS
 from fogline.impute.scores import by_age, listed, wrongly_sure
-from fogline.page.plain import Row, encoded, keys_of, members_of
-from fogline.page.state import EACH, State, kinds_of
-from fogline.page.timeline import NAMES, Point
+from fogline.output.about import read_about, read_alarms, zone_in
+from fogline.output.compaction import read_stand, stand_names, tables
+from fogline.output.files import Held, KeptFile, counted, refuse_hole
+from fogline.output.folder import Folder, GoneError, again
+from fogline.page.state import EACH, NAMES, Point, Row, State, encoded, keys_of, kinds_of, members_of
 from fogline.page.views import Views
+from fogline.pipeline.names import CHANGES, HEALTH, HERE, REJECTS
 from fogline.queries import asked_from
 from fogline.query import Query
 

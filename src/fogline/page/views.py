@@ -13,13 +13,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fogline.flow.batches import counted
-from fogline.flow.folder import Folder
-from fogline.flow.kept_file import KeptFile
-from fogline.flow.names import NEAR, NEXT
-from fogline.flow.view_columns import WHY, next_by
-from fogline.flow.views import keys_of as columns_of_groups
-from fogline.page.plain import Row, keys_of, numbers, texts
+from fogline.output.files import KeptFile, counted
+from fogline.output.folder import Folder
+from fogline.output.views import keys_of as columns_of_groups
+from fogline.page.state import Row, keys_of, numbers, texts
+from fogline.pipeline.names import NEAR, NEXT, WHY, next_by
 from fogline.queries import Asked
 from fogline.query import Query
 from fogline.rows.changes import of_query

@@ -93,7 +93,7 @@ def _words(change: bytes, reason: bytes, exact: bytes) -> tuple[pa.Array, pa.Arr
     return (
         pa.array(_WORDS[number], pa.string()),
         pa.array(np.frombuffer(exact, np.bool_), mask=gone),
-        pa.array(np.where(left, _REASONS[np.frombuffer(reason, np.int64)], None), pa.string()),
+        pa.array(_REASONS[np.frombuffer(reason, np.int64)], pa.string()),
         gone,
     )
 
@@ -181,6 +181,6 @@ def _joined(deltas: list[Delta]) -> Delta:
     found = Delta(time, id, arrived, change, probability, within, raw, reason)
     if all(delta.rival is None for delta in deltas):
         return found
-    rivals = [np.full(len(each.change), None, object) if each.rival is None else each.rival for each in deltas]
-    times = [np.full(len(each.change), np.nan) if each.rival is None else each.rival_time for each in deltas]
+    rivals: list[Any] = [np.full(len(each.change), None) if each.rival is None else each.rival for each in deltas]
+    times: list[Any] = [np.full(len(each.change), np.nan) if each.rival is None else each.rival_time for each in deltas]
     return found._replace(rival=np.concatenate(rivals), rival_time=np.concatenate(times))

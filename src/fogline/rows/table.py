@@ -422,7 +422,9 @@ def without_bad_bytes(source: RowSource, asked: Collection[str | None], refused:
     Files are written by many hands, and a column of texts may hold any bytes.
     """
     batch = source.batch
-    for k, name in () if batch is None else source.known.texts:
+    if batch is None:
+        return source
+    for k, name in source.known.texts:
         if name in asked:
             column, changed = mended(batch.column(k))
             if changed is not None:

@@ -25,8 +25,8 @@ import pyarrow.compute as pc
 
 from fogline.arrays import CHANGES as WORDS
 from fogline.errors import QueryError, SinkError
-from fogline.flow.rejects import as_json
-from fogline.flow.sink import BATCH, POSITION, Batches, RunInfo
+from fogline.output.sink import BATCH, POSITION, Batches, RunInfo
+from fogline.pipeline.rejects import as_json
 from fogline.sinks.places import shown
 
 ENTER = "enter"

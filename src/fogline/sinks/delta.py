@@ -15,12 +15,11 @@ from typing import Any
 import pyarrow as pa
 
 from fogline.errors import QueryError, SinkError
-from fogline.files.paths import absolute, is_local
-from fogline.flow.names import CHANGES, HEALTH, KINDS, REJECTS
-from fogline.flow.sink import Batches, RunInfo, again, numbered, numbered_schema, refuse_gap
+from fogline.files.listing import absolute, is_local
+from fogline.output.sink import Batches, RunInfo, again, numbered, numbered_schema, refuse_gap
+from fogline.pipeline.names import CHANGES, HEALTH, KINDS, REJECTS
 from fogline.rows.changes import standing
-from fogline.sinks.casting import cast_to, streamed
-from fogline.sinks.places import needs, shown
+from fogline.sinks.places import cast_to, needs, shown, streamed
 
 ANSWER = "answer"
 EVERY = 100  # batches after which small files are joined, and files that no table needs are removed

@@ -1,38 +1,165 @@
-"""How do changes get into a topic of Kafka, exactly once under `read_committed`?
+"""How is a row written as JSON, so that every reader of JSON can read it?
 
-The driver's producer writes each batch in one transaction, and in the same transaction the batch's number, as the
-offset of a consumer group that is named by the run's mark. So a batch is in the topic if and only if the group's offset
-has passed it. A process that begins takes over the transactions of the one before it (they have the same id): what that
-had left open is ended by the broker, one way or the other, and the group's offset shows which way it was. Whether a
-commit that got no answer has happened is found out in the same way.
-
-Brokers forget the offsets of groups after a week or so. Then the run's own messages show it: each names the run and the
-batch, and the newest of each partition is looked for, as far back as the topic goes. Where messages are gone that might
-have shown it, the run is refused, since a batch might double: the user states the last batch.
-
-Values are JSON (`sinks.values`), keyed by group and id, with `batch` and `position` beside the columns of changes.
+Timestamps are ISO 8601 in UTC with microseconds where there are any; what JSON has no word for is null (a missing
+value) or a text ("Infinity", "-Infinity"; bytes in hex). `schema_of` states it as a JSON Schema.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, date, datetime
+from tempfile import TemporaryFile
 from time import monotonic, sleep
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 
 from fogline.errors import SinkError, did_you_mean
-from fogline.flow.names import CHANGES
-from fogline.flow.sink import BATCH, Batches, RunInfo, beside, numbered, numbered_schema, refuse_gap
-from fogline.kafka.address import Address
-from fogline.kafka.config import Config, for_librdkafka, read_config, refused_property
-from fogline.kafka.newest import Offsets, UnreadError, held_by, newest_of
+from fogline.kafka.client import Address, Config, for_librdkafka, read_config, refused_property
+from fogline.kafka.topic import Offsets, UnreadError, held_by, newest_of
+from fogline.output.sink import BATCH, Batches, RunInfo, beside, numbered, numbered_schema, refuse_gap
+from fogline.pipeline.names import CHANGES
+from fogline.rows.cells import is_text
 from fogline.sinks.places import needs
-from fogline.sinks.spool import Spool, spooled
-from fogline.sinks.values import keyed_values, schema_of
+
+
+def plain(value: Any) -> Any:
+    """A cell as JSON has it.
+
+    >>> plain(float("nan")), plain(float("inf")), plain(datetime(2024, 5, 1, 12, tzinfo=UTC))
+    (None, 'Infinity', '2024-05-01T12:00:00Z')
+    """
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return (
+            value if math.isfinite(value) else None if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        )
+    if isinstance(value, datetime):
+        whole = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+        return whole.isoformat().replace("+00:00", "Z")
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, dict):
+        return {str(name): plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return str(value)
+
+
+def written(value: Any) -> bytes:
+    """A value as JSON, without blanks."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def key_of(values: Sequence[Any]) -> bytes:
+    """What names a row: the id as a text, or where there are groups a JSON array of them and the id.
+
+    >>> key_of(["a"]), key_of([7]), key_of(["north", 7])
+    (b'a', b'7', b'["north",7]')
+    """
+    if len(values) > 1:
+        return written([plain(each) for each in values])
+    only = plain(values[0])
+    return only.encode("utf-8", "replace") if isinstance(only, str) else written(only)
+
+
+def keyed_values(batch: pa.RecordBatch, key: Sequence[str]) -> Iterator[tuple[bytes | None, bytes]]:
+    """The rows of a batch, each with its key; without names for one, they have none."""
+    for row in batch.to_pylist():
+        yield (
+            key_of([row[name] for name in key]) if key else None,
+            written({name: plain(each) for name, each in row.items()}),
+        )
+
+
+def schema_of(schema: pa.Schema, title: str) -> dict[str, Any]:
+    """What values look like, as a JSON Schema."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": title,
+        "type": "object",
+        "properties": {field.name: _type_of(field.type) for field in schema},
+        "required": schema.names,
+        "additionalProperties": False,
+    }
+
+
+def _type_of(kind: pa.DataType) -> dict[str, Any]:
+    if pa.types.is_boolean(kind):
+        return {"type": ["boolean", "null"]}
+    if pa.types.is_integer(kind):
+        return {"type": ["integer", "null"]}
+    if pa.types.is_floating(kind):
+        return {"anyOf": [{"type": ["number", "null"]}, {"enum": ["Infinity", "-Infinity"]}]}
+    if pa.types.is_timestamp(kind):
+        return {"type": ["string", "null"], "format": "date-time"}
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return {"type": ["array", "null"], "items": _type_of(kind.value_type)}
+    if pa.types.is_struct(kind):
+        return {"type": ["object", "null"], "properties": {each.name: _type_of(each.type) for each in kind}}
+    return {"type": ["string", "null"]} if is_text(kind) or pa.types.is_binary(kind) else {}
+
+
+# --- spool ---
+# How can record batches that come once be read several times, however many there are? They lie in a file meanwhile.
+
+
+class Spool:
+    """Record batches that were written to a file."""
+
+    def __init__(self, file: IO[bytes], rows: int) -> None:
+        self.file, self.rows = file, rows
+
+    def read(self) -> Batches:
+        """All of them, from the first on."""
+        if not self.rows:
+            return
+        self.file.seek(0)
+        with pa.ipc.open_stream(pa.PythonFile(self.file, "r")) as reader:
+            yield from reader
+
+
+@contextmanager
+def spooled(batches: Batches) -> Iterator[Spool]:
+    """The batches, to be read as often as needed."""
+    with TemporaryFile(prefix="fogline-sink-") as file:
+        writer, rows = None, 0
+        for batch in batches:
+            if writer is None:
+                writer = pa.ipc.new_stream(pa.PythonFile(file, "w"), batch.schema)
+            writer.write_batch(batch)
+            rows += batch.num_rows
+        if writer is not None:
+            writer.close()
+        yield Spool(file, rows)
+
+
+# --- kafka ---
+# How do changes get into a topic of Kafka, exactly once under `read_committed`?
+#
+# The driver's producer writes each batch in one transaction, and in the same transaction the batch's number, as the
+# offset of a consumer group that is named by the run's mark. So a batch is in the topic if and only if the group's
+# offset
+# has passed it. A process that begins takes over the transactions of the one before it (they have the same id): what
+# that
+# had left open is ended by the broker, one way or the other, and the group's offset shows which way it was. Whether a
+# commit that got no answer has happened is found out in the same way.
+#
+# Brokers forget the offsets of groups after a week or so. Then the run's own messages show it: each names the run and
+# the
+# batch, and the newest of each partition is looked for, as far back as the topic goes. Where messages are gone that
+# might
+# have shown it, the run is refused, since a batch might double: the user states the last batch.
+#
+# Values are JSON (`sinks.kafka`), keyed by group and id, with `batch` and `position` beside the columns of changes.
 
 ANSWER = 10.0  # seconds in which a broker answers, when a run begins
 PATIENCE = 300.0  # seconds for which a batch is tried again, when brokers are gone

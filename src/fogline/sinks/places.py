@@ -1,29 +1,74 @@
-"""Which sink does a text name?
-
-`postgresql://user@host:port/database?table=NAME`, `delta:PATH`, `kafka://host:port/topic`,
-`webhook+https://host/path`; anything without a scheme is the path of a folder. `${NAME}` in a text stands for a
-variable of the environment, so that secrets need not be typed: a command line is seen by others, and kept in a history.
-A variable holds a password as it is, whatever characters that has, or a whole address.
-
-Of many receivers of web requests the path is the secret. So of a web address nothing but scheme and host is ever shown,
-and behind the host only plain words may be typed: small letters, or a short number.
-"""
+"""How do record batches reach a library that reads them as a stream, in types that its store has?"""
 
 from __future__ import annotations
 
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, quote, urlsplit
 
+import pyarrow as pa
+
 from fogline.errors import FoglineError, QueryError, did_you_mean
-from fogline.files.paths import absolute, is_local, plain
-from fogline.flow.sink import Sink, places_of
+from fogline.files.listing import absolute, is_local, plain
+from fogline.output.sink import Sink, places_of
+
+
+def cast_to(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The columns of a batch, in their order, as those of a schema."""
+    columns = []
+    for each, field in zip(batch.columns, schema, strict=True):
+        plain = each.dictionary_decode() if pa.types.is_dictionary(each.type) else each
+        if isinstance(plain.type, pa.BaseExtensionType) and plain.type != field.type:
+            plain = pa.array([None if value is None else str(value) for value in plain.to_pylist()], pa.string())
+        columns.append(plain if plain.type == field.type else plain.cast(field.type))
+    return pa.record_batch(columns, schema=schema)
+
+
+@contextmanager
+def streamed(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, to: Callable[[pa.RecordBatch], pa.RecordBatch]
+) -> Iterator[Any]:
+    """A reader over batches, each made ready by `to`.
+
+    What goes wrong in them is raised as it was: a library would make an error of its own of it.
+    """
+    failed: list[Exception] = []
+
+    def ready() -> Iterator[pa.RecordBatch]:
+        try:
+            for each in batches:
+                yield to(each)
+        except Exception as error:
+            failed.append(error)
+            raise
+
+    try:
+        yield pa.RecordBatchReader.from_batches(schema, ready())
+    except Exception:
+        if failed:
+            raise failed[0] from None
+        raise
+
+
+# --- places ---
+# Which sink does a text name?
+#
+# `postgresql://user@host:port/database?table=NAME`, `delta:PATH`, `kafka://host:port/topic`,
+# `webhook+https://host/path`; anything without a scheme is the path of a folder. `${NAME}` in a text stands for a
+# variable of the environment, so that secrets need not be typed: a command line is seen by others, and kept in a
+# history.
+# A variable holds a password as it is, whatever characters that has, or a whole address.
+#
+# Of many receivers of web requests the path is the secret. So of a web address nothing but scheme and host is ever
+# shown,
+# and behind the host only plain words may be typed: small letters, or a short number.
 
 # scheme -> module of this room, class with `from_url`
 SCHEMES = {
@@ -51,7 +96,7 @@ def sink_for(url: str, *, typed: bool = False) -> Sink:
     whole = plain(expanded(url))
     found = _SCHEME.match(whole)
     if found is None:
-        from fogline.flow.folder_sink import FolderSink
+        from fogline.output.folder_sink import FolderSink
 
         return FolderSink.at(whole)
     known = SCHEMES.get(found[1].lower())

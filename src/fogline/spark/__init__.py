@@ -20,12 +20,11 @@ if ".".join(pyspark.__version__.split(".")[:2]) not in WORKS_WITH:
     )
 
 if TYPE_CHECKING:
-    from fogline.spark.fetching import repository
     from fogline.spark.fitting import fit
     from fogline.spark.frames import run
-    from fogline.spark.imputing import impute
-    from fogline.spark.pipeline import rejects, watch
+    from fogline.spark.pipeline import impute, rejects, watch
     from fogline.spark.session import SparkAdvice, session
+    from fogline.spark.share import repository
     from fogline.spark.sql import register
 
 __all__ = ["SparkAdvice", "fit", "impute", "register", "rejects", "repository", "run", "session", "watch"]
@@ -33,11 +32,10 @@ __all__ = ["SparkAdvice", "fit", "impute", "register", "rejects", "repository", 
 offer(
     __name__,
     {
-        "fetching": ("repository",),
         "fitting": ("fit",),
         "frames": ("run",),
-        "imputing": ("impute",),
-        "pipeline": ("rejects", "watch"),
+        "pipeline": ("impute", "rejects", "watch"),
+        "share": ("repository",),
         "session": ("SparkAdvice", "session"),
         "sql": ("register",),
     },

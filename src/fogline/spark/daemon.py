@@ -31,10 +31,9 @@ try:
     import pyspark.daemon
 
     from fogline.kernels.compile import load_compiler, notice
-    from fogline.spark.scratch import socket_folder
-    from fogline.spark.threads import QUIET, threads
+    from fogline.spark.workers import QUIET, socket_folder, threads
 
-    for name in ("census", "fitting", "imputing", "pipeline", "source"):
+    for name in ("fitting", "pipeline", "synthetic"):
         import_module(f"fogline.spark.{name}")  # workers are forked with what they need at hand
 except ImportError as error:
     if __name__ != "__main__":

@@ -16,19 +16,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from fogline.files import listing
-from fogline.files.history import history_schema, joined_kinds, kinds_of, left_out, typed, unreadable
 from fogline.files.layout import FILES, Layout, layout_of
-from fogline.files.listing import files_of, pattern_of
+from fogline.files.listing import absolute, files_of, is_local, pattern_of
+from fogline.files.one_file import bytes_per_row
 from fogline.files.options import Options
-from fogline.files.paths import absolute, is_local
-from fogline.files.reading import batches
-from fogline.files.row_size import bytes_per_row
+from fogline.files.reading import batches, history_schema, joined_kinds, kinds_of, left_out, typed, unreadable
 from fogline.files.unread import STRAYS, names_of
 from fogline.files.writing import check_output
-from fogline.flow.embedded_files import ROWS
-from fogline.flow.machine import NOW
+from fogline.pipeline.decode import NOW
 from fogline.queries import Asked
 from fogline.query import Query
+from fogline.runs.taken import ROWS
 from fogline.spark.errors import plainly
 from fogline.spark.hadoop import HadoopFolder
 from fogline.spark.partitions import AT_LEAST, running

@@ -1,19 +1,16 @@
-"""How does a history of any size become a repository?
+"""How far is it?
 
-By the recipe of `repository/fit`, which Spark only carries: every partition writes its columns as numbers; every column
-is joined; then each step of the recipe is one job with one task per attribute. Tasks write their arrays into the
-repository's folder and map what earlier jobs left there; the driver maps them too, to look up what each sensor has read
-last in the newest two million rows. The folder must be one that every worker sees, as when it is used later.
-
-Rows are put in the order of (time, id, groups), so the repository does not depend on files and partitions.
+While a Spark job runs, a thread counts the tasks that are done and reports them to the caller's function.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any, TypeVar
 
 import numpy as np
@@ -28,15 +25,64 @@ from fogline.query import Query
 from fogline.repository import VALUES
 from fogline.repository import fit as recipes
 from fogline.repository.files import Files
+from fogline.repository.fit import Progress as Progress
 from fogline.repository.fit import Recipe, Work, fingerprint, longest_of
 from fogline.repository.history import Column, History, Texts, Words, read_history, recoded, sorted_words
 from fogline.repository.repository import Repository
 from fogline.repository.rules import check_rules
 from fogline.repository.store import Draft
 from fogline.spark.errors import plainly
-from fogline.spark.progress import Progress, followed, silent
+from fogline.spark.partitions import context_of
 from fogline.spark.share import temporary_folder
 from fogline.spark.tables import quoted
+
+EVERY = 0.25  # seconds
+
+
+def silent(what: str, done: int, of: int) -> None:
+    """Report nothing."""
+
+
+@contextmanager
+def followed(spark: SparkSession, what: str, progress: Progress) -> Iterator[None]:
+    """Report how the jobs of this block come along."""
+    context = None if progress is silent else context_of(spark)
+    if context is None:  # a Connect server does not show its tasks
+        yield
+        return
+    over = Event()
+    tracker = context.statusTracker()
+
+    def report() -> None:
+        while not over.wait(EVERY):
+            stages = [stage for k in tracker.getActiveStageIds() if (stage := tracker.getStageInfo(k)) is not None]
+            if stages:
+                progress(what, sum(s.numCompletedTasks for s in stages), sum(s.numTasks for s in stages))
+
+    progress(what, 0, 1)
+    thread = Thread(target=report, daemon=True)
+    thread.start()
+    try:
+        yield
+        over.set()
+        thread.join()
+        progress(what, 1, 1)
+    finally:
+        over.set()
+        thread.join()
+
+
+# --- fitting ---
+# How does a history of any size become a repository?
+#
+# By the recipe of `repository/fit`, which Spark only carries: every partition writes its columns as numbers; every
+# column
+# is joined; then each step of the recipe is one job with one task per attribute. Tasks write their arrays into the
+# repository's folder and map what earlier jobs left there; the driver maps them too, to look up what each sensor has
+# read
+# last in the newest two million rows. The folder must be one that every worker sees, as when it is used later.
+#
+# Rows are put in the order of (time, id, groups), so the repository does not depend on files and partitions.
 
 T = TypeVar("T")
 Kinds = Mapping[str, Column]  # columns without rows

@@ -18,17 +18,17 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
 
 from fogline.errors import FoglineError
-from fogline.files.paths import absolute
-from fogline.flow.holding import holding
-from fogline.flow.limits import STOP, GroupLimits
-from fogline.flow.output import Output, RunConfig
-from fogline.flow.resume import as_begun
-from fogline.flow.sink import Sink
+from fogline.files.listing import absolute
 from fogline.impute.own import ImputeFunction
 from fogline.impute.protocol import Imputer
+from fogline.output.sink import Sink
+from fogline.pipeline.limits import STOP, GroupLimits
 from fogline.queries import asked_of
 from fogline.query import Query
 from fogline.repository.repository import Repository
+from fogline.runs.config import Output, RunConfig
+from fogline.runs.lock import holding
+from fogline.runs.start import as_begun
 from fogline.sinks.places import refuse_overlaps, sink_for
 from fogline.spark.errors import plainly
 from fogline.spark.hadoop import folder

@@ -20,8 +20,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from fogline.errors import FoglineError
-from fogline.files.paths import absolute, is_local
-from fogline.flow.folder import Folder, LocalFolder
+from fogline.files.listing import absolute, is_local
+from fogline.output.folder import Folder, LocalFolder
 from fogline.spark.connect import must_have_jvm
 
 

@@ -1,27 +1,344 @@
-"""Which topic does a run on Spark read, and may it?
-
-Offsets are Spark's, in the checkpoint. Before a run starts, the driver asks the brokers, for some seconds: is the topic
-there, and does it still have what was not read yet? What is lost is an error that states it, or, if the user accepts
-that, a remark.
-"""
+"""How far has a run read its topic? What Spark's checkpoint knows of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import redirect_stdout
+from dataclasses import replace
+from io import StringIO
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.avro.functions import from_avro
 
 from fogline.errors import FoglineError
+from fogline.files.blocks import LINE
+from fogline.files.messages import MessageReader, Messages
 from fogline.files.settled import Layout
-from fogline.flow.output import Output, RunStatus
-from fogline.kafka.address import Address
-from fogline.kafka.config import EARLIEST, LATEST, TopicOptions
-from fogline.kafka.layout import layout_of_topic
-from fogline.spark.apart import PartitionsApart
-from fogline.spark.broker import ask
-from fogline.spark.offsets import known_batches, losses, offsets_of
-from fogline.spark.topic import messages
+from fogline.kafka.client import EARLIEST, LATEST, Address, Config, TopicOptions, for_java
+from fogline.kafka.topic import HEADERS, PREFIX, asked_beside, layout_of_topic
+from fogline.pipeline.decode import NOW
+from fogline.pipeline.names import CHECKPOINT
+from fogline.rows.cells import is_text
+from fogline.rows.clock import CLOCKS, read_times
+from fogline.runs.config import Output, RunStatus
+from fogline.spark.errors import plainly
+from fogline.spark.files import Read
+
+Offsets = dict[int, int]  # by partition
+Bounds = dict[int, tuple[int, int]]  # by partition: the first offset that is there, and the next to come
+_FOLDER = f"{CHECKPOINT}/offsets"
+
+
+def known_batches(output: Output) -> list[int]:
+    """The numbers of batches that were begun, as far as the checkpoint keeps them."""
+    names = (name.rsplit("/", 1)[1] for name in output.place.listing(_FOLDER))
+    return sorted(int(name) for name in names if name.isdigit())
+
+
+def offsets_of(output: Output, batch: int, topic: str) -> Offsets | None:
+    """Where a batch ends, by partition; None: it is not known."""
+    content = output.place.get(f"{_FOLDER}/{batch}")
+    if content is None:
+        return None
+    found = json.loads(content.decode().splitlines()[-1]).get(topic)
+    return None if found is None else {int(partition): offset for partition, offset in found.items()}
+
+
+def losses(begun: Offsets, there: Bounds, topic: str) -> str:
+    """What is gone of a topic that was read so far; empty: nothing.
+
+    >>> losses({0: 5, 1: 7}, {0: (9, 12), 1: (0, 7)}, "readings")
+    "topic 'readings' no longer has the offsets 5 to 8 of partition 0, which were not read yet."
+    """
+    gone, anew = [], []
+    for partition, offset in begun.items():
+        first, after = there.get(partition, (0, 0))
+        if offset > after:
+            anew.append(f"partition {partition} ends before offset {after}, though {offset} were read")
+        elif offset < first:
+            gone.append(f"the offsets {offset} to {first - 1} of partition {partition}")
+    parts = [f"no longer has {', '.join(gone)}, which were not read yet"] if gone else []
+    parts += [f"is not the one that was read: {', '.join(anew)}"] if anew else []
+    return f"topic {topic!r} {'; it '.join(parts)}." if parts else ""
+
+
+# --- topic ---
+# How do messages become rows, in the tasks of Spark?
+#
+# Spark's own source gives them as bytes; the task that gets them parses the values with `fogline.files.messages`, as
+# lines of files are parsed, so that no message stops the stream.
+
+_COMMITTED = {"isolation.level": "read_committed"}  # what a producer has taken back is no row
+
+
+def messages(reader: Any, address: Address, options: TopicOptions, layout: Layout, given: dict[str, str]) -> DataFrame:
+    """Messages as bytes, with what of them is asked for; `given` are options of Spark's source."""
+    client = {f"kafka.{name}": value for name, value in {**_COMMITTED, **for_java(options.config)}.items()}
+    beside = asked_beside(layout)
+    parts: tuple[str, ...] = ("headers",) if any(name.startswith(HEADERS) for name in beside) else ()
+    parts += tuple(name for name in ("key", "timestamp") if f"{PREFIX}{name}" in beside)
+    given = {"kafka.bootstrap.servers": address.brokers, "subscribe": address.topic, **client, **given}
+    given |= {"includeHeaders": str("headers" in parts).lower()}
+    with plainly():
+        df = reader.format("kafka").options(**given).load()
+        return df.select(_value(df, options), "partition", "offset", *parts)
+
+
+def _value(df: DataFrame, options: TopicOptions) -> Any:
+    """The bytes of a message, or, where these are Avro, what they hold."""
+    if options.avro is None:
+        return df["value"]
+    try:
+        with redirect_stdout(StringIO()):  # PySpark prints what we state below
+            made = from_avro(df["value"], options.avro, {"mode": "PERMISSIVE"}).alias("value")
+        _ = df.select(made).schema  # an error, if there is no such function, or the schema is none
+    except (PySparkException, TypeError) as error:
+        if isinstance(error, PySparkException) and "AVRO_NOT_LOADED" not in str(error).upper():
+            raise FoglineError(f"--avro-schema is no schema of Avro: {str(error).splitlines()[0]}") from None
+        package = f"org.apache.spark:spark-avro_2.13:{df.sparkSession.version}"
+        raise FoglineError(f"Spark has no Avro; give it one: --packages {package}, or its jar by --jars.") from None
+    return made
+
+
+def reader(layout: Layout, address: Address) -> Read:
+    """What a task does with messages: their rows, in `layout.schema`."""
+    beside = asked_beside(layout)
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        parser = MessageReader(layout)
+        for batch in batches:
+            place = pc.binary_join_element_wise(address.topic, batch["partition"].cast(pa.string()), "/")
+            columns = {name: beside_value(name, batch) for name in beside}
+            found = Messages(batch["value"], place, batch["offset"], columns)
+            done = 0
+            for rows in parser.rows(found):
+                if NOW in batch.schema.names:
+                    now = batch.column(NOW).slice(done, rows.num_rows)
+                    yield rows.append_column(batch.schema.field(NOW), now)
+                else:
+                    yield rows
+                done += rows.num_rows
+
+    return read
+
+
+def beside_value(name: str, batch: pa.RecordBatch) -> pa.Array:
+    """A column of what a message has beside its value; bytes are taken for UTF-8, and looked at later."""
+    if not name.startswith(HEADERS):
+        column = batch[name.removeprefix(PREFIX)]
+        return column.view(pa.string()) if pa.types.is_binary(column.type) else column
+    asked = name.removeprefix(HEADERS)
+    last = [
+        next((each["value"] for each in reversed(headers or ()) if each["key"] == asked), None)
+        for headers in batch["headers"].to_pylist()
+    ]
+    return pa.array(last, pa.binary()).view(pa.string())
+
+
+# --- broker ---
+# What do the brokers of a topic know, asked by the driver before anything starts?
+#
+# Through the client that comes with Spark's connector, in the driver's JVM; where there is none, as with Spark
+# Connect,
+# nothing is asked, and Spark finds out.
+
+SECONDS = 10  # for an answer
+
+
+def ask(spark: SparkSession, address: Address, config: Config) -> Bounds | None:
+    """Where each partition of the topic begins and ends; an error in words, if there is no answer.
+
+    None: there is no client of Kafka here to ask with.
+    """
+    jvm: Any = getattr(spark, "_jvm", None)
+    if jvm is None or not callable(getattr(jvm.org.apache.kafka.clients.admin.AdminClient, "create", None)):
+        return None
+    properties = jvm.java.util.Properties()
+    wait = str(SECONDS * 1000)
+    limits = {"request.timeout.ms": wait, "default.api.timeout.ms": wait, "retries": "3"}
+    for name, value in {**for_java(config), "bootstrap.servers": address.brokers, **limits}.items():
+        properties.setProperty(name, value)
+    client = None
+    try:
+        client = jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
+        return _bounds(jvm, client, address.topic)
+    except Py4JJavaError as error:
+        raise in_words(_causes(error.java_exception), address) from None
+    finally:
+        if client is not None:
+            client.close(jvm.java.time.Duration.ofSeconds(1))
+
+
+def _bounds(jvm: Any, client: Any, topic: str) -> Bounds:
+    topics = jvm.java.util.ArrayList()
+    topics.add(topic)
+    unit = jvm.java.util.concurrent.TimeUnit.SECONDS
+    described = client.describeTopics(topics).allTopicNames().get(SECONDS, unit)
+    partitions = [each.partition() for each in described.get(topic).partitions()]
+    named = {each: jvm.org.apache.kafka.common.TopicPartition(topic, each) for each in partitions}
+    spec = jvm.org.apache.kafka.clients.admin.OffsetSpec
+    found = []
+    for which in (spec.earliest(), spec.latest()):
+        asked = jvm.java.util.HashMap()
+        for each in named.values():
+            asked.put(each, which)
+        found.append(client.listOffsets(asked).all().get(SECONDS, unit))
+    return {each: (found[0].get(key).offset(), found[1].get(key).offset()) for each, key in named.items()}
+
+
+def _causes(error: Any) -> list[str]:
+    """The class and the message of an error, and of what caused it."""
+    found: list[str] = []
+    while error is not None and len(found) < 10:
+        found.append(f"{error.getClass().getSimpleName()}: {error.getMessage()}")
+        error = error.getCause()
+    return found
+
+
+def in_words(causes: list[str], address: Address) -> FoglineError:
+    """What went wrong when brokers were asked, as they or their clients report it.
+
+    >>> in_words(["UnknownTopicOrPartitionException: This server does not host …"], Address.of("kafka://h/readings"))
+    FoglineError("h:9092 has no topic 'readings'; make it first, or see whether its name is written so.")
+    """
+    text = " ".join(causes)
+    if "UnknownTopicOrPartition" in text:
+        why = f"{address.brokers} has no topic {address.topic!r}; make it first, or see whether its name is written so."
+    elif "Authentication" in text:
+        why = f"{address.brokers} does not let us in; see user, password and mechanism in the file of --kafka-config."
+    elif "Authorization" in text:
+        why = f"{address.brokers} does not let this user read topic {address.topic!r}."
+    elif "Timeout" in text or "No resolvable bootstrap" in text or "Failed to create" in text:
+        why = (
+            f"no broker of {address.brokers} answers within {SECONDS} s; is it running, is the address right, and does "
+            "security.protocol (--kafka-config) fit?"
+        )
+    else:
+        why = f"Kafka at {address.brokers} reports: {causes[-1]}"
+    return FoglineError(why)
+
+
+# --- apart ---
+# Do the partitions of a topic run apart, and how much lateness would have sufficed?
+#
+# Rows of a partition that lags come late where others have moved the clock on. They are counted (`late`), and that is
+# stated once, with the lateness by which no row of the newest batches would have been late: how far their times lie
+# behind the newest one of the batches before. For that the times of the newest batches are read once more.
+
+BATCHES = 4  # that are read once more
+_SECOND = 1e6  # microseconds
+
+
+class PartitionsApart:
+    """Looks at the batches of a run whose lateness is 0."""
+
+    def __init__(
+        self, spark: SparkSession, output: Output, address: Address, options: TopicOptions, layout: Layout
+    ) -> None:
+        self.spark, self.output, self.address, self.options, self.layout = spark, output, address, options, layout
+        self.stated = False
+
+    def look(self, status: RunStatus) -> list[str]:
+        """A sentence, the first time that rows are late and there are several partitions."""
+        if self.stated or not status.late:
+            return []
+        numbers = known_batches(self.output)[-BATCHES - 1 :]
+        ends = [found for each in numbers if (found := offsets_of(self.output, each, self.address.topic)) is not None]
+        if len(ends) < 2 or len(ends[-1]) < 2:
+            return []
+        self.stated = True
+        try:
+            length = needed(self._times(ends))
+        except FoglineError:  # such as messages that are gone by now: the figure is a help, no more
+            length = 0.0
+        name = self.layout.roles.times[0]
+        enough = f"; for the newest batches {_length(length, self._kind(name))} would have sufficed" if length else ""
+        return [
+            f"{status.late:,} rows came late, and the clock waits for none: the {len(ends[-1])} partitions of topic "
+            f"{self.address.topic!r} run apart. State how long to wait with --lateness{enough}."
+        ]
+
+    def _kind(self, name: str) -> pa.DataType:
+        kind = self.layout.columns.field(name).type
+        return CLOCKS[self.layout.clock] if is_text(kind) else kind
+
+    def _times(self, ends: list[Offsets]) -> list[tuple[float, float]]:
+        """The least and the greatest time of each batch that lies between two of these ends."""
+        name = self.layout.roles.times[0]
+        kind = self._kind(name)
+        narrow = replace(self.layout, columns=pa.schema([self.layout.columns.field(name)]))
+        read = reader(narrow, self.address)
+
+        def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for rows in read([batch]):
+                    yield _extremes(rows, batch, read_times(rows[name], name, kind).value, ends)
+
+        first = {partition: ends[0].get(partition, 0) for partition in ends[-1]}
+        given = {
+            "startingOffsets": json.dumps({self.address.topic: first}),
+            "endingOffsets": json.dumps({self.address.topic: ends[-1]}),
+        }
+        df = messages(self.spark.read, self.address, self.options, narrow, given)
+        with plainly():
+            found = df.mapInArrow(look, "batch long, least double, most double").toArrow().to_pylist()
+        return [_joined(each for each in found if each["batch"] == k) for k in range(len(ends) - 1)]
+
+
+def _extremes(rows: pa.RecordBatch, batch: pa.RecordBatch, times: Any, ends: list[Offsets]) -> pa.RecordBatch:
+    """The least and the greatest time of the rows, all of one partition, by the batch to which they belonged."""
+    partition = batch["partition"][0].as_py()
+    borders = [each.get(partition, 0) for each in ends[1:]]
+    of_batch = np.searchsorted(borders, rows[LINE].to_numpy(), "right")
+    found = []
+    for k in np.unique(of_batch).tolist():
+        some = times[of_batch == k]
+        some = some[np.isfinite(some)]
+        found += [(k, some.min(), some.max())] if len(some) else []
+    columns = [list(each) for each in zip(*found, strict=True)] or [[], [], []]
+    kinds = pa.int64(), pa.float64(), pa.float64()
+    arrays = [pa.array(each, kind) for each, kind in zip(columns, kinds, strict=True)]
+    return pa.record_batch(arrays, ["batch", "least", "most"])
+
+
+def _joined(found: Iterable[dict[str, Any]]) -> tuple[float, float]:
+    some = list(found)
+    return min((each["least"] for each in some), default=np.inf), max((each["most"] for each in some), default=-np.inf)
+
+
+def needed(batches: list[tuple[float, float]]) -> float:
+    """How far times of a batch lie behind the newest of the batches before, at most.
+
+    >>> needed([(0, 10), (4, 12), (11, 20)])
+    6
+    """
+    newest, found = -np.inf, 0.0
+    for least, most in batches:
+        found = max(found, newest - least) if np.isfinite(newest) and np.isfinite(least) else found
+        newest = max(newest, most)
+    return found
+
+
+def _length(found: float, kind: pa.DataType) -> str:
+    """A length of time as --lateness takes it."""
+    return f"'{int(np.ceil(found / _SECOND))} seconds'" if pa.types.is_timestamp(kind) else f"{np.ceil(found):g}"
+
+
+# --- kafka ---
+# Which topic does a run on Spark read, and may it?
+#
+# Offsets are Spark's, in the checkpoint. Before a run starts, the driver asks the brokers, for some seconds: is the
+# topic
+# there, and does it still have what was not read yet? What is lost is an error that states it, or, if the user
+# accepts
+# that, a remark.
 
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 

@@ -3,44 +3,48 @@
 Partitions are decoded and screened in parallel, then what is left of each group meets its state; where sensors are
 remembered, rows go to the bucket of their sensor in between (but with lateness, when contexts wait until rows are due).
 A stream goes through `transformWithStateInPandas`, a table through `applyInArrow`; the stages are those of
-`fogline.flow`. Spark carries; it decides nothing.
+`fogline.pipeline`. Spark carries; it decides nothing.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import current_timestamp
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from fogline.errors import FoglineError
-from fogline.flow import stages
-from fogline.flow.cells import MemoryCells
-from fogline.flow.journal import CHANGES, Journal
-from fogline.flow.keepers import Keepers
-from fogline.flow.machine import NOW, asks_now
-from fogline.flow.named import schema_of
-from fogline.flow.parcel import Parcel
-from fogline.flow.plan import BUCKETS
-from fogline.flow.plans import AnyPlan, Plans, kin_of, kin_of_bucket, parcel_of, parcels_of, plan_of
-from fogline.flow.sensors import SensorStage
-from fogline.flow.shelf import once
-from fogline.flow.spill import Carrier, Spill
+from fogline.files.layout import Layout
 from fogline.impute.own import ImputeFunction
 from fogline.impute.protocol import Imputer
+from fogline.pipeline import stages
+from fogline.pipeline.decode import NOW, asks_now, impute_piece, imputed, imputed_schema
+from fogline.pipeline.exchange import Parcel
+from fogline.pipeline.names import CHANGES
+from fogline.pipeline.plan import BUCKETS, Plan
+from fogline.pipeline.plans import AnyPlan, Kin, Plans, kin_of, kin_of_bucket, parcel_of, parcels_of, plan_of
+from fogline.pipeline.report import Journal, schema_of
+from fogline.pipeline.runner import Keepers
+from fogline.pipeline.sensors import SensorStage
+from fogline.pipeline.shard import once
+from fogline.pipeline.state import Cells, MemoryCells
 from fogline.queries import Asked, asked_of
 from fogline.query import Query
 from fogline.repository.repository import Repository
 from fogline.rows.names import NO_COLUMNS, Key
-from fogline.spark.files import Read
+from fogline.runs.profile import Census, counted
+from fogline.runs.spill import Carrier, Spill
+from fogline.saved import table_as_bytes, table_from_bytes
+from fogline.spark.files import Read, reader
 from fogline.spark.partitions import PARTITIONS, bucket_labels
-from fogline.spark.processors import GroupProcessor, SensorProcessor, as_keyed, labelled, shelved
+from fogline.spark.processors import GroupProcessor, SensorProcessor, ShelfProcessor, as_keyed, labelled, shelved
 from fogline.spark.session import warn_once
 from fogline.spark.share import shared
-from fogline.spark.shelves import ShelfProcessor
 
 _PARCELS = "shelf int, parcel binary, event timestamp"
 _CRATES = "shelf int, crate binary, event timestamp"
@@ -100,11 +104,11 @@ def watch(
 
 
 def journal(df: DataFrame, plan: AnyPlan, spill: Spill | None = None, read: Read | None = None) -> DataFrame:
-    """Changes, rejects and health in one pass, packed: `kind`, and `part`, a table that `flow.stages.opened` opens.
+    """Changes, rejects and health in one pass, packed: `kind`, and `part`, a table that `pipeline.stages.opened` opens.
 
     `read` makes rows of what the DataFrame holds, such as paths of files; None: it holds rows.
 
-    Of a stream: what is too much to be carried goes where `spill` points, see `flow.spill`.
+    Of a stream: what is too much to be carried goes where `spill` points, see `runs.spill`.
     """
     if not df.isStreaming:
         return _parcels(df, plan, read).groupBy("shelf").applyInArrow(_at_the_end(plan), _JOURNAL)
@@ -201,7 +205,7 @@ def buckets_for(spark: SparkSession) -> int:
 def staged(
     stage: Stage, plan: AnyPlan, read: Read | None = None
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A stage of `fogline.flow` as a function of the batches alone; `read` stands before it."""
+    """A stage of `fogline.pipeline` as a function of the batches alone; `read` stands before it."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return stage(plan, batches if read is None else read(batches))
@@ -242,3 +246,89 @@ def _journals(plan: AnyPlan, label: int, table: pa.Table) -> Iterator[Journal]:
             groups.setdefault(group, []).append(parcel)
     for report in once(keepers.of_shelf(shelf), groups):
         yield keepers.named(shelf, report)
+
+
+# --- imputing ---
+# What may each missing value of a DataFrame be, written out? The stage of `fogline.pipeline`, carried by Spark tasks.
+
+
+def impute(df: DataFrame, query: Query, repository: Repository) -> DataFrame:
+    """One row per possible value of each missing cell: by…, id, time, attribute, value, probability, rule."""
+    plan = plan_for(df, query, repository, hindsight=False)  # what is known as a row comes
+    schema = from_arrow_schema(imputed_schema(plan), True)
+    if not plan.remembers:
+        return df.mapInArrow(staged(imputed, plan), schema)
+    buckets = dealt(df, plan).groupBy("bucket")
+    if not df.isStreaming:
+        return buckets.applyInArrow(_remembered_by_sensor(plan), schema)
+    packed = buckets.transformWithStateInPandas(ImputeProcessor(plan), "part binary", "Update", "None")
+    return packed.mapInArrow(_opened, schema)
+
+
+def _remembered_by_sensor(plan: Plan) -> Callable[[Any, pa.Table], pa.Table]:
+    def remembered(key: Any, table: pa.Table) -> pa.Table:
+        packets = [each.as_py() for each in table.column("packet")]
+        return _imputed(SensorStage(plan), bucket_of(key[0].as_py(), plan), None, packets, MemoryCells())[0]
+
+    return remembered
+
+
+def _imputed(
+    stage: SensorStage, bucket: int, state: bytes | None, packets: list[bytes], cells: Cells
+) -> tuple[pa.Table, bytes | None]:
+    piece, context, then = stage.impute(bucket, state, packets, cells)
+    if piece is None:
+        return imputed_schema(stage.plan).empty_table(), then
+    return impute_piece(stage.plan, piece, context), then
+
+
+def _opened(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for part in batch.column("part"):
+            yield from table_from_bytes(part.as_buffer()).to_batches()
+
+
+class ImputeProcessor(SensorProcessor):
+    """Readings of a bucket of sensors have come, and gaps are to be imputed."""
+
+    def _take(
+        self, kin: Kin, stage: SensorStage, bucket: int, state: bytes | None, packets: list[bytes]
+    ) -> tuple[Any, Any]:
+        table, then = _imputed(stage, bucket, state, packets, self.cells)
+        return pd.DataFrame({"part": [table_as_bytes(table).tobytes()]}), then
+
+
+# --- census ---
+# Does a DataFrame fit its query and repository? The census of `fogline.pipeline`, counted by Spark tasks.
+
+
+def census(
+    df: DataFrame,
+    query: Query,
+    repository: Repository | None = None,
+    *,
+    lateness: Any = 0,
+    ahead: Any = "auto",
+    clock: str | None = None,
+    layout: Layout | None = None,
+) -> Census:
+    """Read everything and count. What cannot be read at all is an error, as it would be for `watch`.
+
+    `layout`: the DataFrame holds paths of files, which are read like this.
+    """
+    how: dict[str, Any] = {"lateness": lateness, "ahead": ahead, "clock": clock}
+    if layout is not None:
+        how |= {"schema": layout.schema, "clock": layout.clock or None, "versions": layout.versions or None}
+    plan = plan_for(df, query, repository, **how)
+    read = None if layout is None else reader(layout)
+    names = df.columns if layout is None else layout.columns.names
+
+    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pylist(
+            [{"found": json.dumps(counted(plan, batches if read is None else read(batches)))}]
+        )
+
+    total = Census(absent=[name for name in plan.extra if name not in names])
+    for row in with_now(df, plan).mapInArrow(count, "found string").collect():
+        total.add(json.loads(row["found"]))
+    return total

@@ -39,9 +39,8 @@ from fogline.spark.partitions import (
     parts_of_new,
     setting,
 )
-from fogline.spark.scratch import scratch, socket_folder
 from fogline.spark.stderr import stderr_to
-from fogline.spark.threads import QUIET
+from fogline.spark.workers import QUIET, scratch, socket_folder
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 FILES = "spark.sql.streaming.checkpointFileManagerClass"

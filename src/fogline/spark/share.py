@@ -15,15 +15,19 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import Any
 
 from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
-from fogline.errors import FoglineError
-from fogline.repository import cache
+from fogline.errors import FoglineError, HistoryError
+from fogline.files.listing import is_local as is_here
+from fogline.repository import cache, store
 from fogline.repository.repository import Repository
+from fogline.spark.hadoop import HadoopFolder
 from fogline.spark.partitions import context_of, is_local, master_of
-from fogline.spark.scratch import scratch
+from fogline.spark.session import session
+from fogline.spark.workers import scratch
 
 
 def shared(repository: Repository, spark: SparkSession | None = None) -> Callable[[], Repository]:
@@ -86,3 +90,34 @@ def _send(repository: Repository, spark: SparkSession) -> str:
 def temporary_folder() -> Path:
     """An empty folder that goes when this process ends."""
     return Path(mkdtemp(suffix=".repo", dir=scratch()))
+
+
+# --- fetching ---
+# How does a repository come from a file system that only Spark reaches?
+#
+# Its newest version is copied into this machine's cache, once (`fogline.repository.cache`).
+# Workers get it with the job (`spark.share`): their Python does not reach that file system either.
+
+
+def repository(path: str, spark: SparkSession | None = None) -> Repository:
+    """The repository of a folder, wherever it lies: `hdfs://…`, `s3a://…`, or on this machine.
+
+    It is fetched through the session, by default the one that runs, and kept in this machine's cache by its
+    fingerprint. Workers of a cluster get it with the first query, each machine once.
+    """
+    if is_here(path):
+        return Repository.load(path)
+    there = HadoopFolder(spark or session(), path)
+    newest = store.newest_in(_read(there, store.MANIFEST), there.root)
+    mark = str(_read(there, f"{newest}/{store.MANIFEST}")["fingerprint"])
+    return Repository.load(cache.kept(mark, lambda folder: there.fetch(newest, folder / newest)), mark)
+
+
+def _read(there: HadoopFolder, name: str) -> dict[str, Any]:
+    """A manifest, if it is one of this format."""
+    content = there.get(name)
+    if content is None:
+        raise HistoryError(
+            f"there is no repository in {there.root!r}: it has no {name}. Copy a folder there that `fogline fit` made."
+        )
+    return store.manifest_of(content, f"{there.root}/{name}", there.root)

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DecimalType
 
 from fogline.errors import FoglineError
-from fogline.files.tables import DELTA
+from fogline.files.reading import DELTA
 from fogline.spark.errors import translated
 
 FETCHED = 10_000  # rows at once

@@ -1,34 +1,89 @@
-"""How does what Spark evaluates reach the sinks of a run, batch by batch?
+"""How does what a batch reports come to the driver, and how much of it?
 
-After each micro-batch is evaluated, exactly once, what it reports is put into every sink, and then Spark commits it.
+Where workers reach the output folder, the driver collects what is small, and for the rest the names of files that
+workers have written (`fogline.runs.spill`). Where only Spark does, such as in HDFS, Spark writes the batch into files
+there, and the driver reads them one after another. Either way a batch is evaluated exactly once, since Spark counts how
+often its state is committed, and no limit of Spark's on what a driver collects is reached.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from fogline.files.paths import absolute, is_local
-from fogline.flow.checkpoint import Synced, mend
-from fogline.flow.collected import write_batch
-from fogline.flow.names import CHECKPOINT
-from fogline.flow.output import Output, RunStatus
-from fogline.flow.plans import AnyPlan
-from fogline.flow.resume import moved, must_fit
-from fogline.flow.sink import begin_all, close_all
-from fogline.flow.spill import COLLECTED, Spill
-from fogline.spark.collecting import collect, collect_through_files
+from fogline.files.listing import absolute, is_local
+from fogline.output.folder import Folder
+from fogline.output.folder_sink import file_of
+from fogline.output.sink import begin_all, close_all
+from fogline.pipeline.limits import LARGE
+from fogline.pipeline.names import CHANGES, CHECKPOINT, HEALTH, REJECTS, VIEWS
+from fogline.pipeline.plans import AnyPlan
+from fogline.pipeline.stages import opened
+from fogline.runs.batch import Collected, collected, from_packed, write_batch
+from fogline.runs.checkpoint import Synced, mend
+from fogline.runs.config import Output, RunStatus
+from fogline.runs.spill import COLLECTED, PIECES, Spill
+from fogline.runs.start import moved, must_fit
 from fogline.spark.connect import must_have_jvm
 from fogline.spark.files import Read
 from fogline.spark.partitions import PARTITIONS
 from fogline.spark.pipeline import journal
 from fogline.spark.preflight import preflight
+
+FEW = 16  # packed tables that are read from a file at once
+
+
+def collect(batch: DataFrame, place: Folder) -> Collected:
+    """From workers that reach the output folder."""
+    return from_packed(place, batch.toArrow().to_batches())
+
+
+def collect_through_files(batch: DataFrame, place: Folder, root: str, most: int) -> Collected:
+    """Through files that Spark writes; `root` is the path of the folder, `most` bytes of files are read at once."""
+    batch.write.mode("overwrite").parquet(f"{root}/{PIECES}/batch")
+    names = place.listing(f"{PIECES}/batch")
+    if sum(names.values()) <= most:
+        return from_packed(place, list(_packed(place, names)))
+    files = []
+    for kind in (CHANGES, REJECTS, *VIEWS):
+        name = f"{PIECES}/{kind}.parquet"
+        if _streamed(place, name, opened(_packed(place, names), kind)):
+            files.append((kind, name))
+    health, large = (list(opened(_packed(place, names), kind)) for kind in (HEALTH, LARGE))
+    return collected(place, [], files, health, large)
+
+
+def _packed(place: Folder, names: Iterable[str]) -> Iterator[pa.RecordBatch]:
+    """The packed journals in files that Spark wrote, a few at a time."""
+    for name in names:
+        yield from file_of(place, name).iter_batches(batch_size=FEW)
+
+
+def _streamed(place: Folder, name: str, tables: Iterator[pa.Table]) -> bool:
+    """One file of tables that come one by one; False: none came."""
+    first = next(tables, None)
+    if first is None:
+        return False
+    with place.filling(name) as path, pq.ParquetWriter(path, first.schema) as writer:
+        for table in chain([first], tables):
+            writer.write_table(table)
+    return True
+
+
+# --- writing ---
+# How does what Spark evaluates reach the sinks of a run, batch by batch?
+#
+# After each micro-batch is evaluated, exactly once, what it reports is put into every sink, and then Spark commits
+# it.
 
 
 class Writing:

@@ -1,0 +1,69 @@
+"""fogline next: which missing values should be measured first?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fogline.cli.options import Settings, starts_spark
+from fogline.cli.terminal import app, echo, helpful, paper, reading
+from fogline.files.listing import plain
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from fogline.output.folder import Folder
+
+
+@app.command("next")
+@starts_spark
+def ask(
+    output: Annotated[str, typer.Argument(help="The folder that `fogline run --explain` writes.", callback=plain)],
+    top: Annotated[int, typer.Option(help="So many cells, at most; of each group there are up to 20.", min=1)] = 10,
+    query: Annotated[
+        str | None, typer.Option("--query", "-q", help="Of a run with several queries: only the one of this name.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON lines.")] = False,
+    *,
+    settings: Settings,
+) -> None:
+    """Show which missing values to measure first: those that would be expected to change the answer most.
+
+    `changes` is how many rows are expected to enter or leave the answer, if this one value were known and all others
+    stayed as they are.
+    """
+    with helpful():
+        from fogline.cli.answer import as_text, table_of
+
+        rows = reading(output, settings(), lambda place: cells(place, output, query)).slice(0, top)
+        if as_json:
+            typer.echo(as_text(rows, "json"), nl=False)
+            return
+        if not rows.num_rows:
+            echo("no missing value would change the answer.")
+            return
+        console = paper()
+        shown = [name for name in rows.schema.names if name not in ("time", "rank", "sentence")]
+        console.print(table_of(rows.select(shown)))
+        console.print(f"{_first_letter(rows['sentence'][0].as_py())}.", soft_wrap=True)
+
+
+def _first_letter(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
+
+
+def cells(place: Folder, output: str, query: str | None) -> pa.Table:
+    """The cells of all groups, those first that would change their answers most."""
+    from fogline.cli.answer import of_query
+    from fogline.output.answers import about_of
+    from fogline.output.views import next_at
+    from fogline.queries import asked_from, each_of
+    from fogline.rows.changes import of_query as rows_of
+
+    every = each_of(asked_from(about_of(place, output)["query"]))
+    of_query(every, query, output)  # is there such a query?
+    rows = next_at(place)
+    if query is not None and rows.num_rows:
+        rows = rows_of(rows, query)
+    return rows.sort_by([("changes", "descending")]) if rows.num_rows else rows

@@ -1,0 +1,429 @@
+"""fogline run: a stream of files, and how the answer changes."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import dataclass
+from time import perf_counter, sleep
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fogline.cli.engine import AUTO, LOCAL, begun_by, engine_for
+from fogline.cli.options import (
+    MaxRows,
+    Settings,
+    Stated,
+    StatedLimits,
+    Topics,
+    limits_groups,
+    must_be_one_limit,
+    reads_files,
+    reads_topics,
+    spark_options,
+    starts_spark,
+)
+from fogline.cli.serve import PagePort, WithPage, page_for
+from fogline.cli.terminal import (
+    MOSTLY_REJECTED,
+    Ahead,
+    Clock,
+    Idle,
+    Lateness,
+    MaybeRepository,
+    Memory,
+    QueryFiles,
+    StreamFiles,
+    app,
+    echo,
+    helpful,
+    number_or_text,
+    on_spark,
+    remark,
+    repository_at,
+)
+from fogline.errors import FoglineError
+
+if TYPE_CHECKING:
+    from fogline.cli.terminal import Report
+    from fogline.runs.config import RunConfig, RunStatus
+
+
+ALARMS = 10  # that are printed while a run goes on; all are in alarms.json
+PAUSE = 0.5  # seconds between looks for a first file
+LOOK = 5.0  # seconds between looks for files that are not read
+SMALL = 100 * 10**6  # bytes of files that are soon read
+Hindsight = Annotated[
+    bool | None,
+    typer.Option(
+        "--hindsight/--no-hindsight",
+        help="Revise what a missing value may be when its sensor has spoken again; by default where that was learnt.",
+    ),
+]
+Output = Annotated[
+    str | None, typer.Option("--output", "-o", help="The folder for changes, rejects, health, checkpoint.")
+]
+To = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Another place for each batch, exactly once: `postgresql://user@host/database?table=NAME`, "
+        "`delta:FOLDER`, `kafka://host:port/topic`, `webhook+https://host/path`, or a folder. May be given several "
+        "times."
+    ),
+]
+Checkpoint = Annotated[
+    str | None, typer.Option(help="With --to alone: the folder for what a run needs to go on after a crash.")
+]
+
+
+@app.command()
+@reads_files
+@reads_topics
+@limits_groups
+@starts_spark
+def run(
+    stream: StreamFiles,
+    query: QueryFiles,
+    output: Output = None,
+    to: To = None,
+    checkpoint: Checkpoint = None,
+    repository: MaybeRepository = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on watching the folder for new files; wait for it, and for the first.")
+    ] = False,
+    every: Annotated[str, typer.Option(help="Report the answer of every `tick`, or of every `batch` only.")] = "tick",
+    lateness: Lateness = "0",
+    ahead: Ahead = "auto",
+    idle: Idle = "auto",
+    files_per_batch: Annotated[int | None, typer.Option(help="Take so many files at once.", min=1)] = None,
+    max_rows_per_batch: MaxRows = None,
+    keep: Annotated[
+        int | None, typer.Option(help="Remove changes, rejects and health older than so many batches.", min=1)
+    ] = None,
+    moved: Annotated[
+        bool, typer.Option("--moved", help="Go on though the stream's folder has another path than before.")
+    ] = False,
+    clock: Clock = None,
+    hindsight: Hindsight = None,
+    accept_repository: Annotated[
+        bool,
+        typer.Option(
+            "--accept-repository",
+            help="Go on with another repository: what was imputed stays, what comes is imputed by this one.",
+        ),
+    ] = False,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            help="Add to changes why each row is in (`why`), and write `near/`: rows that may be in, with what holds "
+            "them back, and `next/`: which missing values to measure first. It takes more time.",
+        ),
+    ] = False,
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="What carries the rows: `spark`; `embedded`: this process alone, without Java; `auto`: embedded for "
+            "files of this machine up to 2 GB, else Spark. An output that was begun keeps its engine."
+        ),
+    ] = AUTO,
+    master: Annotated[str | None, typer.Option(help="Where Spark runs: by default this machine, `local[*]`.")] = None,
+    memory: Memory = None,
+    page: WithPage = False,
+    page_port: PagePort = None,
+    *,
+    stated: Stated,
+    topic: Topics,
+    limits: StatedLimits,
+    settings: Settings,
+) -> None:
+    """Watch a stream of files or a topic of Kafka (kafka://host:port/topic), and write how the answer changes.
+
+    OUTPUT becomes a folder of Parquet files: `changes/`, `rejects/` (rows that could not be taken, with the reason) and
+    `health/` (rows, times, sizes per batch). Ctrl-C finishes the batch; the same command then goes on where it stopped,
+    and so it does after a crash. See the answer with `fogline answer`.
+
+    A missing value is filled from the repository; without one, a row with a gap is rejected. Where more than half of
+    the rows are rejected, the exit status is 3: the answer of the others stays.
+
+    With several `--query` rows are read once for all, and what is written has the name of its query in a column.
+
+    `--to` puts the same into other places, beside OUTPUT or, with `--checkpoint`, instead of it.
+
+    `--page` shows it live in a browser of this machine; `fogline serve` does so at any time, also afterwards.
+    """
+    began = perf_counter()
+    with helpful():
+        from fogline.cli.engine import expect_run
+        from fogline.cli.options import named, queries_of
+        from fogline.cli.places import where_to
+        from fogline.files.listing import must_exist
+        from fogline.impute.chain import chain_of
+        from fogline.output.answers import read_answer
+        from fogline.queries import each_of
+        from fogline.runs.config import RunConfig
+        from fogline.runs.lock import holding
+        from fogline.runs.start import ready
+
+        known = None if repository is None else repository_at(repository, settings(), memory)
+        asked, options = queries_of(query), stated()
+        output, sinks = where_to(stream, output, to or [], checkpoint)
+        if known is not None or hindsight:
+            for name, one in each_of(asked).items():
+                with named(name):
+                    chain_of(known, one, hindsight=hindsight)  # do they fit?
+        asked_topic = topic()
+        if follow and begun_by(output) is None:
+            wait_for_files(stream)
+        must_exist(stream)
+        engine = engine_for(engine, stream, output, master, memory, settings())
+        clocks = number_or_text(lateness), number_or_text(ahead), number_or_text(idle)
+        about: dict[str, Any] = {"moved": moved, "keep": keep, "hindsight": hindsight, "options": options}
+        about |= {"sinks": sinks, "keeps": checkpoint is None, "accepts": accept_repository}
+        about |= {"explain": explain, "limits": limits()}
+        must_be_one_limit(engine, files_per_batch, max_rows_per_batch)
+        sizes = {"files_per_batch": files_per_batch, "max_rows_per_batch": max_rows_per_batch}
+        config = RunConfig(stream, output, asked, known, every, *clocks, **about, topic=asked_topic, engine=engine)
+        ready(config, clock=clock)
+        expect_run(config, clock, max_rows_per_batch)
+        start = Start(master, memory, settings(), brisk=not follow and is_small(stream))
+        with (
+            holding(output, engine, remark),
+            page_beside(page, config, page_port),
+            on_engine(config, start) as (running, progress),
+            closing(running),
+        ):
+            if running.config.successor is not None:
+                echo("The run goes on with another repository than before; what was imputed stays.")
+            elif running.config.repository is not known:
+                echo(
+                    "The repository is newer than the run, which goes on with the version it was begun with; "
+                    "--accept-repository goes on with the newer one."
+                )
+            progress("reading the first files", 0, 0)
+            there = running.start(**sizes, clock=clock)
+            if finish(there, running) and follow:
+                finish(running.start(follow=True, **sizes, clock=clock), running)
+            running.look()
+            members = read_answer(running.output.place, output).num_rows if config.keeps else None
+        sum_up(running.status, members, config, perf_counter() - began)
+        warn_of_rejects(running.status)
+
+
+def wait_for_files(stream: str) -> None:
+    """Until there is a file with anything in it; Ctrl-C ends that, and nothing was begun."""
+    from fogline.files.listing import files_of, is_local, must_exist, size_of
+    from fogline.files.unread import not_read
+
+    if not is_local(stream) or any(map(size_of, files_of(stream))):
+        return
+    why = f"{stream!r} holds no rows yet."
+    try:
+        must_exist(stream)
+    except FoglineError as error:
+        why = " ".join(str(error).split())
+    remark(f"{why} Waiting for the first file; Ctrl-C ends it.")
+    named = set[str]()
+    try:
+        while not any(map(size_of, files_of(stream))):
+            new = [text for text in not_read(stream) if text not in named]
+            for text in new:
+                remark(text)
+            named.update(new)
+            sleep(PAUSE)
+    except KeyboardInterrupt:
+        echo("stopped: no file has come, and nothing was begun.", err=True)
+        raise typer.Exit from None
+
+
+@contextmanager
+def page_beside(wanted: bool, config: RunConfig, port: int | None) -> Iterator[None]:
+    """The page as long as the run lasts, if it is wanted."""
+    if wanted and not config.keeps:
+        raise FoglineError("--page shows a folder of batches, and with --to alone there is none; add --output FOLDER.")
+    with page_for(wanted, config.output, port) as address:
+        if address is not None:
+            echo(f"the page: {address}{'' if config.explain else '  (with --explain it also shows why)'}")
+        yield
+
+
+def warn_of_rejects(status: RunStatus) -> None:
+    """If most rows were rejected that comes last, in red, and the exit status shows it."""
+    from fogline.pipeline.rejects import mostly_rejected
+
+    texts = {
+        name: text
+        for name, one in (status.each or {"": status}).items()
+        if (text := mostly_rejected(one.total, one.rejected, one.reasons)) is not None
+    }
+    for name, text in texts.items():
+        echo(f"{name}{': ' if name else ''}{text}", fg="red", bold=True, err=True)
+    if texts:
+        echo(
+            "The answer stands, without these rows. Each is among the rejects with its reason; when that is mended, "
+            "run it anew into another output, since a run takes no row twice.",
+            err=True,
+        )
+        raise typer.Exit(MOSTLY_REJECTED)
+
+
+def is_small(stream: str) -> bool:
+    """Whether what is there is soon read."""
+    from fogline.files.listing import files_of, is_local, size_of
+
+    return is_local(stream) and sum(map(size_of, files_of(stream))) <= SMALL
+
+
+def sum_up(status: RunStatus, members: int | None, config: RunConfig, seconds: float) -> None:
+    """What a run has done; how many are in the answer, its output knows, also when no file is new."""
+    from fogline.output.sink import name_of
+
+    done = (
+        f"{status.total:,} rows, {status.changes:,} changes, {status.rejected:,} rejected"
+        if status.batch >= 0
+        else "no new files"
+    )
+    if status.each:
+        done = f"{status.total:,} rows for {len(status.each)} queries, {status.changes:,} changes"
+    answer = "" if members is None else f", {members:,} in the answer"
+    where = [config.output] if config.keeps else []
+    echo(f"{done}{answer}, {seconds:.0f} s: {', '.join([*where, *map(name_of, config.sinks)])}")
+    for name, one in status.each.items():
+        echo(
+            f"  {name}: {one.changes:,} changes, {one.rejected:,} rejected, {one.answer:,} in the answer"
+            f"{f', {one.held:,} held' if one.held else ''}{f', {one.expired:,} expired' if one.expired else ''}"
+        )
+    if status.held:
+        echo(f"{status.held:,} rows are held: they run ahead of their groups; see rejects/ for each.")
+    if status.late:
+        echo(f"{status.late:,} rows were late: they came behind the clocks of their groups; --lateness waits for such.")
+    if status.expired:
+        echo(f"{status.expired:,} rows had expired before they could enter: they came too late for their groups.")
+    if status.stale:
+        echo(f"{status.stale:,} rows were stale, and were ignored: something newer of their ids was there.")
+    if status.sensors_forgotten:
+        echo(f"{status.sensors_forgotten:,} sensors were forgotten: there are more than max_sensors of the query.")
+    if status.waiting:
+        echo(f"{status.waiting:,} rows wait: they are not yet {config.lateness} behind the newest.")
+    if status.alarms:
+        echo(f"{len(status.alarms):,} alarms; {status.alarms[0].sentence()}. See docs/howto/limits.md.")
+    if config.keeps:
+        echo(f"See the answer with: fogline answer {config.output}, or as a page: fogline serve {config.output}")
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What Spark is started with."""
+
+    master: str | None
+    memory: str | None
+    settings: Mapping[str, str]
+    brisk: bool
+
+
+@contextmanager
+def on_engine(config: RunConfig, start: Start) -> Iterator[tuple[Any, Report]]:
+    """A run on the engine that was asked for, and a function to report its stages to."""
+
+    known: set[tuple[str, str]] = set()  # alarms that were printed
+
+    def shown(status: RunStatus) -> None:
+        progress(status_line(status), 0, 0)
+        for each in status.alarms:
+            if (each.group, each.limit) not in known and len(known) < ALARMS:
+                known.add((each.group, each.limit))
+                remark(f"alarm: {each.sentence()}")
+
+    if config.engine == "embedded":
+        from fogline.cli.terminal import stages
+        from fogline.runs.embedded import Embedded
+
+        if (named := spark_options(start.master, start.memory, start.settings)) is not None:
+            remark(f"{named} Spark's, without meaning to the embedded engine, which is this process.")
+        with stages("starting, in this process") as progress:
+            yield Embedded(config, shown, remark), progress
+        return
+    from fogline.kernels.compile import TEXT, is_cold
+
+    if is_cold():  # workers compile, and cannot state it
+        remark(TEXT)
+    with on_spark(start.master or LOCAL, start.memory, start.settings, brisk=start.brisk) as (spark, progress):
+        from fogline.spark.partitions import wake
+        from fogline.spark.running import Run
+
+        wake(spark)
+        yield Run(spark, config, shown, remark), progress
+
+
+def finish(started: Any, running: Any) -> bool:
+    """Wait until a run ends; the first Ctrl-C or SIGTERM lets it finish its batch, the second one does not.
+
+    Returns whether it ended by itself.
+    """
+    asked_to_stop: list[int] = []
+
+    def stop(*_: Any) -> None:
+        if asked_to_stop:
+            raise KeyboardInterrupt
+        asked_to_stop.append(running.status.batch)
+        echo("\nfinishing the batch; Ctrl-C again stops at once.", err=True)
+
+    both = signal.SIGINT, signal.SIGTERM
+    before = [signal.signal(each, stop) for each in both]  # Spark's own handler would cancel the batch
+    try:
+        with plain_errors(running.config.engine):
+            try:
+                wait_for(started, running, asked_to_stop)
+            finally:
+                started.stop()
+    finally:
+        for each, handler in zip(both, before, strict=True):
+            signal.signal(each, handler)
+    return not asked_to_stop
+
+
+def wait_for(started: Any, running: Any, asked_to_stop: list[int]) -> None:
+    """Until it ends, or the batch ends in which it was asked to stop."""
+    looked = perf_counter()
+    while not started.awaitTermination(0.2):
+        if perf_counter() - looked > LOOK:
+            running.look()
+            looked = perf_counter()
+        if asked_to_stop and (running.status.batch > asked_to_stop[0] or not started.status["isTriggerActive"]):
+            return
+
+
+def plain_errors(engine: str) -> AbstractContextManager[None]:
+    """What Spark raises becomes an error that a person can read."""
+    if engine == "embedded":
+        return nullcontext()
+    from fogline.spark.errors import plainly
+
+    return plainly()
+
+
+def status_line(status: RunStatus) -> str:
+    """How a run is doing, in one line that leaves room for a spinner and a clock in 80 columns."""
+    rate = status.rows / status.seconds if status.seconds else 0.0
+    counts = ((status.held, "held"), (status.late, "late"), (status.expired, "expired"))
+    behind = f", {short(status.behind)} file{'s'[: status.behind > 1]} to go" if status.behind else ""
+    rare = "".join(f", {short(count)} {what}" for count, what in counts if count)
+    return (
+        f"batch {status.batch}: {short(status.rows)} rows, {short(rate)}/s, {short(status.answer)} in the answer, "
+        f"{short(status.rejected)} rejected{rare}{behind}"
+    )
+
+
+def short(count: float) -> str:
+    """A count in few columns.
+
+    >>> short(0), short(950), short(12_345), short(2_500_000)
+    ('0', '950', '12k', '2.5M')
+    """
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e4)):
+        if count >= size:
+            each = size if unit != "k" else 1e3
+            return f"{count / each:.1f}{unit}" if count < 10 * each else f"{count / each:.0f}{unit}"
+    return f"{count:,.0f}"

@@ -1,0 +1,233 @@
+"""Where does a large group lie, if not in its state?
+
+In cells: its base, and the turns that it took since (see `log`).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from fogline.engine.current import LatestGroup
+from fogline.engine.slots import TYPES
+from fogline.engine.store import AnyGroup
+from fogline.kernels.states import IN
+from fogline.kernels.uncertain import own_values
+from fogline.pipeline.clock_guard import Ahead
+from fogline.pipeline.exchange import RowBlock, concat, from_arrays, to_arrays
+from fogline.pipeline.plan import Plan
+from fogline.pipeline.state import Cells, from_cell, to_cell
+
+if TYPE_CHECKING:
+    from fogline.pipeline.plan import Plan
+
+
+class Noted(NamedTuple):
+    """A turn that lies in a cell."""
+
+    cell: int
+    mark: str  # of the group after it
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """Where a group lies."""
+
+    base: str  # the mark of the group in the base
+    size: int  # bytes of the base
+    turns: tuple[Noted, ...]  # in their order; the first may be older than the base
+
+    @property
+    def mark(self) -> str:
+        """Of the group now."""
+        return self.turns[-1].mark if self.turns else self.base
+
+    def after(self, mark: str) -> tuple[Noted, ...]:
+        """The turns since the group had this mark."""
+        marks = [turn.mark for turn in self.turns]
+        return self.turns[marks.index(mark) + 1 :] if mark in marks else self.turns
+
+    def to_plain(self) -> list[Any]:
+        """For a header."""
+        return [self.base, self.size, [list(each) for each in self.turns]]
+
+    @classmethod
+    def from_plain(cls, plain: list[Any]) -> Log:
+        """The inverse of `to_plain`."""
+        base, size, turns = plain
+        return cls(base, size, tuple(Noted(*each) for each in turns))
+
+
+# --- waiting ---
+# Which rows wait for the clock of their group, and where do they lie?
+#
+# A few lie in the group's state. Where there are more, they lie in cells, one for each slot of time, a sixteenth of
+# the
+# lateness long: what comes joins the newest slots, what becomes due lies in the oldest, and those between are neither
+# read nor written.
+
+SLOTS = 16  # in all of the lateness
+FEW = 2_000  # rows that lie in the state itself
+
+_WHAT = "slot of rows that wait"
+
+
+class Slot(NamedTuple):
+    """Rows that wait in a cell."""
+
+    cell: int
+    at: float  # the slot's number, counted in time
+    rows: int
+    first: float  # the least arrival
+
+
+def open_slots(
+    plan: Plan, slots: Sequence[Slot], clock: float, cells: Cells | None
+) -> tuple[list[RowBlock], list[Slot]]:
+    """The rows of slots that the clock has reached, which leave their cells; and the other slots."""
+    reached = [slot for slot in slots if slot.first <= clock]
+    if not reached:
+        return [], list(slots)
+    assert cells is not None, "rows wait in cells that are not there"
+    blocks = [_read(plan, cells, slot) for slot in reached]
+    for slot in reached:
+        cells.remove(slot.cell)
+    return blocks, [slot for slot in slots if slot.first > clock]
+
+
+def put_away(
+    plan: Plan, rows: RowBlock | None, slots: list[Slot], cells: Cells | None
+) -> tuple[RowBlock | None, list[Slot]]:
+    """A few rows stay where they are, more go into the cells of their slots: what stays, and the slots then."""
+    if rows is None or cells is None or len(rows.arrived) <= FEW:
+        return rows, slots
+    by_time = {slot.at: slot for slot in slots}
+    at = np.floor(rows.arrived / (plan.lateness / SLOTS))
+    for each in np.unique(at).tolist():
+        block, slot = rows.part(np.flatnonzero(at == each)), by_time.get(each)
+        if slot is not None:
+            block = concat([_read(plan, cells, slot), block])  # those that came first lie first
+        cell = _free(by_time.values()) if slot is None else slot.cell
+        cells.put(cell, to_cell({}, to_arrays(block, plan.signs)))
+        by_time[each] = Slot(cell, each, len(block.arrived), float(block.arrived.min()))
+    return None, list(by_time.values())
+
+
+def _read(plan: Plan, cells: Cells, slot: Slot) -> RowBlock:
+    return from_arrays(from_cell(cells.get(slot.cell), _WHAT)[1], plan.signs, plan.width)
+
+
+def _free(slots: Iterable[Slot]) -> int:
+    """The least number that no cell has."""
+    taken = {slot.cell for slot in slots}
+    return next(k for k in range(len(taken) + 1) if k not in taken)
+
+
+# --- cache ---
+# Must a group be loaded from its state again, in the worker that saved it a moment ago?
+#
+# Not if the state is still the one that was saved: its digest is kept beside it, and a worker keeps the last few
+# groups
+# it saved by their digests. A digest that differs (another worker was faster, a task was retried, the query began
+# again)
+# finds nothing, and the state is loaded. So the cache saves time and changes nothing that is reported.
+
+LARGE = 100_000  # bytes of state; smaller ones are loaded as quickly as found
+MOST = 32_000_000  # bytes of state cached at once; loaded, a group is about four times as large
+
+
+@dataclass(slots=True)
+class LoadedGroup:
+    """A group between two calls."""
+
+    group: AnyGroup
+    clock: float
+    waiting: RowBlock | None  # rows that are ahead of the clock
+    timer: int | None  # in milliseconds of event time
+    ahead: Ahead = field(default_factory=Ahead)  # what runs ahead of it
+    slots: list[Slot] = field(default_factory=list)  # in which more such rows lie
+    sensors: bytes | None = None  # what its sensors have read, where rows get their contexts here; None: as in history
+    log: Log | None = None  # where the group lies, if not in its state
+
+    @property
+    def empty(self) -> bool:
+        """Whether no row of it lives, waits or is held."""
+        return self.group.live.alive == 0 and self.waiting is None and not self.slots and self.ahead.held is None
+
+    @property
+    def waits(self) -> int:
+        """How many rows wait."""
+        return (0 if self.waiting is None else len(self.waiting.arrived)) + sum(slot.rows for slot in self.slots)
+
+
+Mark = tuple[bytes, bytes]  # the digests of a state and of the plan it belongs to
+_cached: OrderedDict[Mark, tuple[LoadedGroup, int]] = OrderedDict()
+
+
+def digest(state: bytes) -> bytes:
+    """A digest by which a state is known from others."""
+    return blake2b(state, digest_size=16).digest()
+
+
+def put(mark: Mark, group: LoadedGroup, size: int) -> None:
+    """Keep a group whose state has `size` bytes. The oldest go; one that lies in pages stays, however large it is."""
+    _cached[mark] = group, size if group.log is None else min(size, MOST)
+    while sum(each for _, each in _cached.values()) > MOST:
+        _cached.popitem(last=False)
+
+
+def pop(mark: Mark) -> LoadedGroup | None:
+    """The group, if it is there; it is not any more: its next state will be another."""
+    return _cached.pop(mark, (None, 0))[0]
+
+
+# --- footprint ---
+# How many bytes does a group take, when it is loaded?
+#
+# Counted by what it holds, not by what its arrays have room for: the same for the same rows, whichever engine and
+# worker
+# has it. It is what a limit on state is compared with (`pipeline.limits`), and what an estimate multiplies
+# (`runs.estimate`).
+
+NAME = 72  # bytes of an id, with what refers to it
+VALUE = 24  # of one value of a distribution: value, weight, tail
+SUM = 24  # of one place of a member
+ID = 160  # of an id that has a current row, or left a marker: name, number, place, time, version
+CELLS = 40  # of one attribute of a row: lo, hi, raw, where its distribution begins, how long it is
+COLUMNS: int = sum(np.dtype(kind).itemsize for kind in TYPES.values())  # of one row: times, probabilities, words
+
+
+def row_bytes(plan: Plan) -> int:
+    """Of a live row without gaps."""
+    return NAME + int(COLUMNS) + CELLS * len(plan.query.names) + 8 * int(plan.width)
+
+
+def size_of(plan: Plan, loaded: LoadedGroup) -> int:
+    """Of all that a group has between calls. O(live rows)."""
+    slots = loaded.group.live.slots
+    alive = slots.alive()
+    places = int(slots.columns.instances[alive][slots.columns.state[alive] == IN].sum())
+    return _rows(plan, loaded) + own_values(slots.uncertain, alive, slots.shared) * VALUE + places * SUM
+
+
+def at_most(plan: Plan, loaded: LoadedGroup) -> int:
+    """No less than that: values and sums of rows that are gone may be among it. O(1)."""
+    slots = loaded.group.live.slots
+    return _rows(plan, loaded) + slots.pool * VALUE + slots.filled * SUM
+
+
+def _rows(plan: Plan, loaded: LoadedGroup) -> int:
+    """Of all but distributions and sums."""
+    group = loaded.group
+    ids = len(group.names.number) if isinstance(group, LatestGroup) else 0
+    queue = 0 if group.window is None else group.window.size
+    held = 0 if loaded.ahead.held is None else len(loaded.ahead.held.arrived)
+    sensors = 0 if loaded.sensors is None else len(loaded.sensors)
+    rows = group.live.alive + loaded.waits + held
+    return rows * row_bytes(plan) + ids * ID + queue * NAME + sensors

@@ -1,0 +1,354 @@
+"""What of a chunk of the stream can ever matter to the answer?
+
+Decoded rows get rough bounds for what they lack and are compared with others of their group and stretch of time: what
+is surely beaten for all of its life need not travel (see `kernels/cover.py`). What is left gets its exact bounds and
+is packed, one parcel per group and chunk. No state, no order, no clock: any cut of the stream into chunks will do.
+
+A row may be a copy of another one, in the state or in another chunk, and be refused where its group is. So a row that
+may well be one drops no other, and is not dropped itself, so that its name is known there: of each group the rows of
+the instants at which the slice or chunk begins and ends, where a tick may be cut in two; nor do late rows drop others.
+Small chunks are not compared at all. What is left are rows in the midst of a large chunk: those that dropped others are
+marked as `covering`, and the group does not do without them (see `engine/group.py`). Where sensors are remembered
+it is known which rows are new, and these alone drop others.
+
+Each row ends up in exactly one place: in the rows of a parcel, in its rejects, or among its `screened`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fogline.arrays import BOUNDS_ONLY, Flags, Floats, Ints, UncertainRows
+from fogline.impute.fill import Looked, bounded, look, unfilled
+from fogline.impute.protocol import Evidence
+from fogline.impute.scores import Sums, add
+from fogline.impute.scoring import Scorer
+from fogline.kernels.cover import Lives, matter
+from fogline.kernels.sorting import borders, repeats
+from fogline.pipeline.decode import Piece, asked_at_once, copies_in, numbered
+from fogline.pipeline.exchange import Parcel, RowBlock, concat, empty_block
+from fogline.pipeline.latest import newest
+from fogline.pipeline.plan import Plan
+from fogline.pipeline.rejects import RejectedRow, rejected
+from fogline.pipeline.time_buckets import Heard, Hearing, hash_ids
+from fogline.pipeline.watermark import HeardPair, few_pairs, together
+from fogline.repository.sensors.gaps import Hidden
+from fogline.rows.names import DUPLICATE, Key, others
+
+SMALL = 2_000  # rows of a chunk that all travel: their group takes them in a few milliseconds
+FINAL = 40_000  # more survivors of slices than this are not compared again
+CROWD = 5_000  # rows of one instant and group that are more than this are compared like all others
+
+
+@dataclass(slots=True)
+class GroupCounts:
+    """What is counted of one group in one chunk."""
+
+    rows: int = 0
+    outside_limits: int = 0
+    incomplete: int = 0
+    rejects: list[RejectedRow] = field(default_factory=list)
+    scores: Sums = field(default_factory=dict)
+    pairs: list[HeardPair] = field(default_factory=list)
+
+
+class Survivors(NamedTuple):
+    """Rows that can matter, and in which cell of the chunk: a group's stretch of time, see `heard`."""
+
+    cell: Ints  # (n,)
+    rows: RowBlock
+    fresh: Flags  # (n,) whether it is no copy, as far as is known
+    place: Ints  # (n,) the row's number in the chunk
+
+    def part(self, which: Ints) -> Survivors:
+        """Some of them."""
+        return Survivors(self.cell[which], self.rows.part(which), self.fresh[which], self.place[which])
+
+
+class Screening:
+    """Collects one chunk: `take` pieces, then `pack`.
+
+    Chunks of up to `small` rows are not compared. `imputes`: whether gaps get bounds here, and not when rows are due.
+    """
+
+    def __init__(self, plan: Plan, small: float = SMALL, *, imputes: bool = True) -> None:
+        self.plan, self.query, self.chain, self.small = plan, plan.query, plan.chain if imputes else None, small
+        self.imputes = imputes
+        self.scorer = Scorer(self.chain) if self.chain is not None and plan.scores else None
+        self.at_end = plan.at_end
+        self.kept = np.empty(0, np.int64)
+        self._clear()
+
+    def _clear(self) -> None:
+        self.groups: dict[Key, int] = {}
+        self.counts: list[GroupCounts] = []
+        self.survivors: list[Survivors] = []
+        self.hearing = Hearing(self.plan.ahead)
+        self.reached = -math.inf  # the instant that ids have reached together
+        self.size = 0
+
+    def take(
+        self,
+        piece: Piece,
+        context: Floats | None = None,
+        fresh: Flags | None = None,
+        hidden: Hidden | None = None,
+        left_out: Sequence[int] = (),
+    ) -> None:
+        """Refuse what cannot be taken, and keep what can matter.
+
+        `context`: (n, w) what sensors have read before; `fresh`: (n,) which rows are later than all that; `hidden`:
+        which known values are hidden, where that depends on sensors; `left_out`: rows that do not matter.
+        """
+        if self.chain is not None and piece.whole:
+            piece = asked_at_once(piece, self.plan)
+        rows, group = piece.rows, self._number(piece.keys)[piece.group]
+        which, looked = self._bounds(piece, context, left_out)
+        if self.scorer is not None:
+            self._score(piece, group, hidden)
+        self._count(piece, group, which, looked.lacking)
+        every = slice(None) if which is None else which
+        cell = self._hear(piece, group[every], rows.arrived[every], which)
+        new = (np.ones(len(group), np.bool_) if fresh is None else fresh)[every]
+        kept, covering = np.arange(len(new)), np.zeros(len(new), np.bool_)
+        if len(group) > self.small and self.query.latest:
+            kept = self._newest_of(cell, piece.name[every], rows.arrived[every], piece.block.version, every)
+            covering = covering[kept]
+        elif len(group) > self.small:
+            kept, covering = self._matter(cell, rows.arrived[every], rows.expires[every], looked.uncertain, new)
+        found = looked.part(kept)
+        some = kept if which is None else which[kept]
+        block = piece.block.part(some)._replace(uncertain=found.uncertain, known=found.of_all(), covering=covering)
+        self.survivors.append(Survivors(cell[kept], block, new[kept], self.size + some))
+        self.size += len(group)
+
+    def _refuse_copies(self, piece: Piece) -> None:
+        """Of the copies in one piece one counts, unless a later row of an id replaces the others anyway."""
+        if not self.query.latest:
+            piece.rows.refused.update((int(k), DUPLICATE) for k in others(copies_in(piece, self.plan)))
+
+    def add_rejects(self, key: Key, rejects: list[RejectedRow], outside_limits: int) -> None:
+        """Count rows that were refused before they came here."""
+        counts = self.counts[int(self._number([key])[0])]
+        counts.rejects += rejects
+        counts.rows += len(rejects)
+        counts.outside_limits += outside_limits
+
+    def pack(self) -> list[tuple[Key, Parcel]]:
+        """One parcel per group; then the next chunk begins. `kept`: the numbers of the rows that the parcels hold."""
+        left = self._compared(self._left())
+        self.kept = left.place
+        group = self.hearing.groups()[left.cell]
+        if len(self.groups) > 1:
+            order = np.argsort(group, kind="stable")
+            group, left = group[order], left.part(order)
+        block = left.rows
+        cuts = np.searchsorted(group, np.arange(len(self.groups) + 1)).tolist()
+        parcels = []
+        for key, k in self.groups.items():
+            part = block if len(self.groups) == 1 else block.part(slice(cuts[k], cuts[k + 1]))
+            parcels.append((key, _parcel(self.counts[k], self.hearing.heard(k), part, self.reached)))
+        self._clear()
+        return parcels
+
+    def _compared(self, left: Survivors) -> Survivors:
+        """The survivors with exact bounds; where those are narrower than the rough ones, compared once more."""
+        exact = left._replace(rows=self._exact(left.rows))
+        if self.query.latest or np.array_equal(exact.rows.uncertain.hi, left.rows.uncertain.hi):
+            return exact
+        return self._again(exact)
+
+    def _left(self) -> Survivors:
+        """All survivors of the chunk, compared once more."""
+        if not self.survivors:
+            none = np.empty(0, np.int64)
+            return Survivors(none, empty_block(len(self.query.names), self.plan.width), none.astype(np.bool_), none)
+        if len(self.survivors) == 1:
+            return self.survivors[0]
+        cell, fresh, place = (
+            np.concatenate([getattr(each, name) for each in self.survivors]) for name in ("cell", "fresh", "place")
+        )
+        left = Survivors(cell, concat([each.rows for each in self.survivors]), fresh, place)
+        name = numbered(left.rows.columns.column(self.query.id))
+        if self.query.latest:
+            if self.size <= self.small:
+                return left
+            return left.part(self._newest_of(cell, name, left.rows.arrived, left.rows.version))
+        later, first = repeats(cell, name, left.rows.arrived)
+        fresh[later] = False
+        if self.query.last is None:
+            fresh[first] = False  # their group decides which of the copies stays
+        bound = np.concatenate([self._edge(each.cell, each.rows.arrived) for each in self.survivors])
+        done = ~bound  # those that have been compared in their slices
+        return self._again(left, done if np.count_nonzero(done) > FINAL else None)
+
+    def _edge(self, cell: Ints, arrived: Floats) -> Flags:
+        """Which rows could not go from a slice."""
+        edge: Flags = borders(cell, arrived, len(self.hearing.cells), CROWD)[1]
+        return edge
+
+    def _again(self, left: Survivors, done: Flags | None = None) -> Survivors:
+        """What can matter of the survivors, but for those that are done."""
+        if self.size <= self.small:
+            return left
+        rows = left.rows
+        kept, covering = self._matter(left.cell, rows.arrived, rows.expires, rows.uncertain, left.fresh, done)
+        some = left.part(kept)
+        return some._replace(rows=some.rows._replace(covering=some.rows.covering | covering))
+
+    def _number(self, keys: list[Key]) -> Ints:
+        """(k,) the numbers of these groups in the chunk."""
+        for key in keys:
+            if key not in self.groups:
+                self.groups[key] = len(self.groups)
+                self.counts.append(GroupCounts())
+        return np.array([self.groups[key] for key in keys], np.int64)
+
+    def _bounds(self, piece: Piece, context: Floats | None, left_out: Sequence[int]) -> tuple[Ints | None, Looked]:
+        """Which rows can be taken (None: all), and these with rough bounds for what they lack.
+
+        Those with a gap that nothing can fill are refused, then copies of others.
+        """
+        rows, chain, which = piece.rows, self.chain, piece.rows.left()
+        if not self.imputes:  # copies, too, wait for the moment they are due
+            uncertain = rows.uncertain if which is None else rows.uncertain.part(which)
+            return which, Looked(uncertain, np.empty(0, np.int64), np.empty((0, self.plan.width)))
+        near = context if context is None or which is None else context[which]
+        looked = look(chain, rows, which, near, at_once=False)
+        looked = looked._replace(uncertain=bounded(chain, looked, rough=True))
+        raw = rows.raw if which is None else rows.raw[which]
+        for k, reason in unfilled(looked.uncertain, looked, raw, self.query, self.plan.repository).items():
+            rows.refused.setdefault(k if which is None else int(which[k]), reason)
+        self._refuse_copies(piece)
+        left = rows.left()
+        if left_out:
+            left = np.setdiff1d(np.arange(len(rows.arrived)) if left is None else left, left_out)
+        if left is not None and len(left) < len(looked.uncertain.lo):
+            looked = looked.part(left if which is None else np.searchsorted(which, left))
+        return left, looked
+
+    def _hear(self, piece: Piece, group: Ints, arrived: Floats, which: Ints | None) -> Ints:
+        """(n,) the cells of the rows that are left. Only rows of one cell are compared: all of it is held, or none.
+
+        `which`: the rows that are left; None: all.
+        """
+        plan, ids = self.plan, None
+        if plan.ahead < math.inf or plan.idle is not None:
+            column = piece.block.columns.column(self.query.id)
+            ids = hash_ids(column) if which is None else hash_ids(column)[which]
+        cell = self.hearing.hear(group, arrived, ids)
+        if plan.idle is not None and plan.moves_idle and ids is not None:
+            self.reached = max(self.reached, together(group, ids, arrived, self.hearing.near(cell)))
+            for number, pair in few_pairs(group, ids, arrived):
+                self.counts[number].pairs.append(pair)
+        return cell
+
+    def _matter(
+        self,
+        cell: Ints,
+        arrived: Floats,
+        expires: Floats,
+        uncertain: UncertainRows,
+        fresh: Flags,
+        done: Flags | None = None,
+    ) -> tuple[Ints, Flags]:
+        """Which rows can matter, if only for a while, and which of these cover others that cannot; `done`: may stay.
+
+        Rows that run ahead of the others all stay: if they are held, each is reported.
+        """
+        if self.query.last is not None:
+            kept = self._newest(cell, arrived, fresh) if self.at_end else np.arange(len(cell))
+            return kept, np.zeros(len(kept), np.bool_)
+        inside, edge = borders(cell, arrived, len(self.hearing.cells), CROWD)
+        if self.plan.remembers:
+            inside = fresh
+        else:
+            inside &= fresh
+            edge |= ~fresh
+        if done is not None:
+            edge |= done
+        if (near := self.hearing.near(cell)) is not None:
+            edge |= ~near
+        if not self.at_end:
+            return matter(cell, Lives(uncertain.lo, uncertain.hi, arrived, expires, inside, edge))
+        # What has expired by the end, or is beaten then, never counts.
+        there = np.flatnonzero((expires > self.hearing.greatest()[cell]) | edge)
+        rows = Lives(uncertain.lo, uncertain.hi, np.zeros(len(cell)), expires, inside, edge)
+        if len(there) == len(cell):
+            return matter(cell, rows)
+        kept, covering = matter(cell[there], rows.part(there))
+        return there[kept], covering
+
+    def _newest_of(
+        self, cell: Ints, name: Ints, arrived: Floats, version: Ints | None, which: Any = slice(None)
+    ) -> Ints:
+        """The rows `which` that no other of their cell and id replaces for sure; those that run ahead all stay."""
+        assert version is not None
+        kept = newest(cell, name, arrived, version[which], at_end=self.at_end)
+        if (near := self.hearing.near(cell)) is None:
+            return kept
+        stay = ~near
+        stay[kept] = True
+        return np.flatnonzero(stay)
+
+    def _newest(self, cell: Ints, arrived: Floats, fresh: Flags) -> Ints:
+        """The newest `last` rows of each cell, and those that arrived with the last of them; copies count once."""
+        assert self.query.last is not None
+        cells = len(self.hearing.cells)
+        order = np.flatnonzero(fresh)
+        order = order[np.lexsort((-arrived[order], cell[order]))]
+        begin = np.searchsorted(cell[order], np.arange(cells))
+        rank = np.arange(len(order)) - begin[cell[order]]
+        edge = np.full(cells, -np.inf)
+        at = order[rank == self.query.last - 1]
+        edge[cell[at]] = arrived[at]
+        return np.flatnonzero(arrived >= edge[cell])
+
+    def _exact(self, rows: RowBlock) -> RowBlock:
+        """Bounds that are the ends of the distributions, for the few rows that are left."""
+        gaps = rows.uncertain.start == BOUNDS_ONLY
+        which = np.flatnonzero(gaps.any(axis=1))
+        if self.chain is None or not len(which):
+            return rows
+        exact = self.chain.bound(rows.uncertain.part(which), rows.known[which], gaps[which])
+        lo, hi, start = rows.uncertain.lo.copy(), rows.uncertain.hi.copy(), rows.uncertain.start.copy()
+        lo[which], hi[which], start[which] = exact.lo, exact.hi, exact.start
+        return rows._replace(uncertain=rows.uncertain._replace(lo=lo, hi=hi, start=start))
+
+    def _score(self, piece: Piece, group: Ints, hidden: Hidden | None) -> None:
+        """Hide a value here and there, and see how well it would have been imputed."""
+        assert self.scorer is not None
+        rows = piece.rows
+        values = self.scorer.chain.values(rows.uncertain, rows.raw)
+        values[list(rows.refused)] = np.nan
+        if rows.gone is not None:
+            values[rows.gone] = np.nan  # a removal has none
+        if hidden is None:
+            hidden = self.scorer.hiding(rows.arrived, values).hidden
+        taken = np.array([i not in rows.refused for i in hidden.row.tolist()], np.bool_)
+        evidence = Evidence(values, np.isnan(rows.uncertain.lo), rows.source)
+        for row, one in self.scorer.score(evidence, hidden.part(taken), rows.kind):
+            add(self.counts[group[row]].scores, one)
+
+    def _count(self, piece: Piece, group: Ints, which: Ints | None, lacking: Ints) -> None:
+        rows, n = piece.rows, len(self.counts)
+        gaps = group[lacking if which is None else which[lacking]]
+        came, incomplete = np.bincount(group, minlength=n), np.bincount(gaps, minlength=n)
+        outside = np.zeros(n) if rows.outside is None else np.bincount(group, rows.outside, minlength=n)
+        for counts, *numbers in zip(self.counts, came, incomplete, outside, strict=True):
+            counts.rows += int(numbers[0])
+            counts.incomplete += int(numbers[1])
+            counts.outside_limits += int(numbers[2])
+        for i in sorted(rows.refused):
+            self.counts[group[i]].rejects.append(rejected(piece.row(i, self.plan), rows.refused[i]))
+
+
+def _parcel(counts: GroupCounts, heard: Heard, rows: RowBlock, reached: float) -> Parcel:
+    screened = counts.rows - len(counts.rejects) - len(rows.arrived)
+    numbers = counts.rows, counts.outside_limits, counts.incomplete, screened
+    return Parcel(rows, heard, *numbers, counts.rejects, counts.scores, reached, pairs=tuple(counts.pairs))

@@ -1,0 +1,545 @@
+"""What becomes of a group when its run goes on with another repository?
+
+What was imputed stays. Rows that live, wait or are held have boxes by the repository that bounded them, and because of
+those boxes others may have been forgotten: so what is still to be made of a box is made now, by that repository, and
+becomes the row's own. From then on nothing of it asks a repository. Such rows are marked in what is kept of them
+(`SETTLED`): later readings revise them no more.
+
+Rows that wait as they came, since they get their contexts when they are due, have nothing imputed yet, and stay so.
+
+No probability changes by it: a distribution was as good as there before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fogline.arrays import BEGUN_ANEW, BOUNDS_ONLY, LEAVE, ONE, SETTLED, Delta, Flags, Revisions, UncertainRows
+from fogline.engine.bulk import threads
+from fogline.engine.current import LatestGroup
+from fogline.engine.group import Group, duplicates, entered
+from fogline.engine.store import AnyGroup, join_groups, save_group, split_groups
+from fogline.impute.scores import Sums, add
+from fogline.kernels.uncertain import dense
+from fogline.pipeline import changelog as log
+from fogline.pipeline import loaded as cache
+from fogline.pipeline.clock_guard import Ahead, reports, sift_ahead
+from fogline.pipeline.exchange import Parcel, RowBlock, concat, from_arrays, to_arrays
+from fogline.pipeline.explain import Explainer
+from fogline.pipeline.latest import GroupTurn, advance
+from fogline.pipeline.limits import is_near
+from fogline.pipeline.loaded import LoadedGroup, Log, Slot, at_most, open_slots, put_away, size_of
+from fogline.pipeline.plan import Plan
+from fogline.pipeline.plans import AnyPlan, Plans, shelf_plan, split_key
+from fogline.pipeline.rejects import RejectedRow, as_json
+from fogline.pipeline.report import CLIPPED, GroupReport, Journal, Naming, counts, journal
+from fogline.pipeline.sensors import Settling
+from fogline.pipeline.state import Cells, MemoryCells, from_cell, from_state, saved_by, to_cell, to_state
+from fogline.pipeline.watermark import later, reached, timer
+from fogline.query import duration
+from fogline.rows.changes import Tables
+from fogline.rows.names import DUPLICATE, Contents, Key
+from fogline.saved import Arrays
+
+Split = Callable[[dict[str, Any], Arrays], AnyGroup]  # a group from its small values and its arrays
+
+
+def moved_group(
+    loaded: LoadedGroup, was: Plan, plan: Plan, split: Split, cells: Cells | None, pages: Cells | None
+) -> LoadedGroup:
+    """A group that was loaded by the plan it was saved with (`was`), as the new plan goes on with it."""
+    if loaded.log is not None and pages is not None:
+        log.clear(loaded.log, pages)  # it is written anew, as a whole
+    stored, _ = open_slots(was, loaded.slots, np.inf, cells)
+    blocks = [*stored, *([] if loaded.waiting is None else [loaded.waiting])]
+    waiting = concat([_settled(each, was, plan) for each in blocks]) if blocks else None
+    held, first = (
+        None if each is None else _settled(each, was, plan) for each in (loaded.ahead.held, loaded.ahead.first)
+    )
+    ahead = replace(loaded.ahead, held=held, first=first, held_revisions=None, first_revisions=None)
+    group = _regrouped(loaded.group, was, plan, split)
+    return LoadedGroup(group, loaded.clock, waiting, loaded.timer, ahead, [], loaded.sensors, None)
+
+
+def _settled(rows: RowBlock, was: Plan, plan: Plan) -> RowBlock:
+    """Rows on their way in, with distributions in place of bounds."""
+    uncertain, gaps = rows.uncertain, rows.uncertain.start == BOUNDS_ONLY
+    known = np.full((len(rows.arrived), plan.width), np.nan)
+    known[(uncertain.start != ONE).any(axis=1)] = SETTLED
+    if was.chain is not None and gaps.any():
+        uncertain = was.chain.fill(uncertain, rows.known, gaps)
+    return rows._replace(uncertain=uncertain, known=known)
+
+
+def _regrouped(group: AnyGroup, was: Plan, plan: Plan, split: Split) -> AnyGroup:
+    """The group with distributions of its own in place of bounds, and of lists that rows share."""
+    group.live.reveal()
+    slots = group.live.slots
+    arrays = join_groups([group], len(plan.query.names), plan.id)
+    uncertain = dense(slots.uncertain, slots.alive())
+    arrays |= {name: getattr(uncertain, name) for name in UncertainRows._fields}
+    arrays["pools"] = np.array([len(uncertain.value)], np.int64)
+    carried = arrays["known"][:, was.width :]  # which cells, that other rows may carry over, were imputed
+    arrays["known"] = np.hstack((np.full((len(carried), plan.width), SETTLED), carried))
+    return split({"group": save_group(group)}, arrays)
+
+
+# --- group_timers ---
+# When does time alone change a group, and when is there nothing left of it to remember?
+
+
+class GroupTimers:
+    """The timers of the groups of a plan; `longest`: for how long readings are kept that lie with their group."""
+
+    def __init__(self, plan: Plan, longest: float) -> None:
+        self.plan, self.longest = plan, longest
+
+    def next(self, then: LoadedGroup, watermark: int | None) -> int | None:
+        """When time alone changes something: the next expiry, a waiting row that becomes due, or the group's end."""
+        plan, instants = self.plan, [slot.first for slot in then.slots]
+        if then.empty and plan.query.last is None:
+            instants.append(self._end(then))
+        elif plan.idle is None:
+            return None  # the others do not move it
+        elif plan.query.last is None:
+            if isinstance(then.group, LatestGroup):
+                then.group.live.look_at_expiries()
+            instants.append(then.group.live.next_expiry)
+        if then.waiting is not None:
+            instants.append(float(then.waiting.arrived.min()))
+        soon = timer(plan.kind, later(min(instants, default=np.inf), plan.idle or 0.0))
+        if soon is not None and watermark is not None and not plan.moves_idle:
+            return max(soon, watermark + 1)  # it fires when the watermark moves again, by a query that moves groups on
+        return soon
+
+    def outlived(self, loaded: LoadedGroup, clock: float, watermark: int | None) -> bool:
+        """Whether there is nothing to remember of an empty group: no row was ever taken, or that was long ago."""
+        if watermark is None:
+            return not np.isfinite(clock)
+        passed = reached(self.plan.kind, watermark) - (self.plan.idle or 0.0)
+        return self.plan.moves_idle and passed >= self._end(loaded)
+
+    def of(self, clock: float, newest: float, first: float) -> int | None:
+        """When time alone changes a group of which nothing is kept but live rows: `first` of these expires (inf: there
+        are none), `newest` arrived last."""
+        plan = self.plan
+        if not np.isfinite(first):
+            first = self._gone(clock, newest)
+        elif plan.idle is None:
+            return None
+        return timer(plan.kind, later(first, plan.idle or 0.0))
+
+    def _end(self, empty: LoadedGroup) -> float:
+        """Where the watermark must be for an empty group to be forgotten."""
+        kept = 0.0 if empty.sensors is None else self.longest
+        marked = self.plan.remember_removed if isinstance(empty.group, LatestGroup) else 0.0
+        return self._gone(empty.clock, empty.group.newest, max(kept, marked))
+
+    def _gone(self, clock: float, newest: float, kept: float = 0.0) -> float:
+        """The same of a group that is not kept for longer than that."""
+        life: Any = self.plan.query.lifetime
+        if life is None:
+            life = clock - newest if np.isfinite(newest) else 0.0
+        elif isinstance(life, str):
+            life = duration(life)
+        return clock + self.plan.lateness + max(float(life), kept)
+
+
+# --- keeper ---
+# What becomes of a group when new rows, or only time, reach it?
+#
+# A `Keeper` loads the group from its state, moves its clock, hands it the rows that are due, and saves it again. The
+# clock of a group is the greatest time of the rows that were taken (`ahead`), held back by the lateness; rows beyond
+# it
+# wait. Where a group falls silent, and there is an idle time, the query's watermark moves its clock, that far behind.
+#
+# A group in which no row lives or waits is forgotten when the watermark has passed its clock by the lateness and the
+# lifetime: a row that this clock would call late has then expired. So the number of states is that of groups in use.
+# (Where sensors' readings lie with their group, they also keep it, for as long as they are remembered.)
+#
+# Nothing outlives a call but the state: the engine may call any worker next. (A worker may keep what it saved:
+# `cache`.)
+
+PLACES = 1_000_000  # of a row; one with more may be bracketed
+_WAITING = "waiting "  # before the names of arrays of rows that wait
+_SENSORS = "sensors"
+_WHAT = "state of a group"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a call leaves behind: the group's state, what there is to report, and when time alone will change it."""
+
+    state: bytes | None  # None: the group is forgotten
+    journal: Journal
+    timer: int | None  # in milliseconds of event time
+    before: int | None  # the timer that this one replaces
+    group: LoadedGroup  # what the state holds
+
+
+class Turned(NamedTuple):
+    """What became of a group in a call, before its state is written."""
+
+    then: LoadedGroup
+    forgotten: bool
+    before: int | None  # the timer that it had
+    report: GroupReport
+
+
+class Stepped(NamedTuple):
+    """What became of the rows that were due."""
+
+    deltas: list[Delta]
+    rejects: list[RejectedRow]  # copies
+    settled: Parcel | None  # the rows with the contexts that they got here, if they did
+    health: dict[str, float]
+    clock: float  # of the group then
+    turn: GroupTurn | None = (
+        None  # what the group took, where each id has one current row; None: nothing has reached it
+    )
+
+
+class Keeper:
+    """Keeps groups between calls, each as one bytes object."""
+
+    def __init__(self, plan: Plan) -> None:
+        threads()  # an error now, and not in the midst of the first large tick
+        self.plan = plan
+        self.tables = Tables(plan.query)
+        self.settling = Settling(plan) if plan.settles else None
+        self.timers = GroupTimers(plan, 0.0 if self.settling is None else self.settling.longest)
+        self.explainer = Explainer(plan)
+
+    def take(
+        self,
+        key: Key,
+        state: bytes | LoadedGroup | None,
+        parcels: Sequence[Parcel] = (),
+        *,
+        watermark: int | None = None,
+        end: bool = False,
+        cells: Cells | None = None,
+        parts: Cells | None = None,
+        pages: Cells | None = None,
+    ) -> Outcome:
+        """Rows reach the group, or the watermark (in milliseconds) does. At the `end` of input no row waits.
+
+        Where many rows wait they lie in the `cells` of this group, many readings in its `parts`, and many ids in its
+        `pages`; without, all lie in its state.
+        """
+        loaded = self.load(state, pages, cells)
+        done = self.turn(key, loaded, parcels, watermark, cells, parts, pages, end=end)
+        report = journal(self.plan, self.tables, [done.report])
+        return Outcome(
+            None if done.forgotten else self.save(done.then), report, done.then.timer, done.before, done.then
+        )
+
+    def turn(
+        self,
+        key: Key,
+        loaded: LoadedGroup,
+        parcels: Sequence[Parcel],
+        watermark: int | None,
+        cells: Cells | None,
+        parts: Cells | None,
+        pages: Cells | None,
+        *,
+        end: bool = False,
+    ) -> Turned:
+        """The same of a group that is loaded; its state is still to be written, and what is reported to be packed."""
+        plan, since = self.plan, loaded.clock
+        found = sift_ahead(loaded.ahead, parcels, plan.ahead)
+        parts = MemoryCells() if parts is None else parts
+        before = self._begun_anew(loaded, cells, parts, pages) if found.anew else None
+        least = loaded.clock
+        if watermark is not None and plan.idle is not None and plan.moves_idle:
+            least = max(least, reached(plan.kind, watermark) - plan.idle)
+        clock = max(least, found.newest - (0.0 if end else plan.lateness))
+        outlived = loaded.empty and self.timers.outlived(loaded, clock, watermark)
+        stored, slots = open_slots(plan, loaded.slots, clock, cells)
+        due, waiting = self._due([*stored, *([] if loaded.waiting is None else [loaded.waiting]), *found.taken], clock)
+        step = self._step(key, loaded, (least, clock), due, found.revisions, parts)
+        clock = step.clock
+        counted = parcels if step.settled is None else [*parcels, replace(step.settled, came=0)]
+        rejects = [pair for parcel in counted for pair in parcel.rejects] + step.rejects
+        held = reports(found, plan, end=end)
+        waiting, slots = put_away(plan, waiting, slots, cells)
+        then = LoadedGroup(loaded.group, clock, waiting, None, found.state, slots, loaded.sensors, loaded.log)
+        forgotten = outlived and then.empty
+        if forgotten and self.settling is not None:
+            self.settling.forget(then.sensors, parts)
+        then.timer = None if forgotten else self.timers.next(then, watermark)
+        health = counts(counted, len(rejects), loaded.group, then.waits) | step.health
+        health |= {"released": found.released, "screened": health["screened"] - found.screened}
+        health |= {"rejected" if end else "held": (len(rejects) if end else 0) + found.newly_held}
+        scores: Sums = {}
+        for parcel in counted:
+            add(scores, parcel.scores)
+        deltas = step.deltas if before is None else [*before, *step.deltas]
+        if pages is not None and isinstance(then.group, LatestGroup):
+            self._write(then, None if forgotten else step.turn, pages, forgotten=forgotten)
+        moved = bool(parcels or deltas) or clock != since
+        view = self.explainer.view(key, then.group.live, deltas, moved=moved)
+        near = not forgotten and plan.max_state is not None and is_near(at_most(plan, then), plan.max_state)
+        size = size_of(plan, then) if near else 0
+        size = size if is_near(size, plan.max_state) else 0
+        report = GroupReport(key, deltas, rejects + held, health, scores, clock, view, size)
+        return Turned(then, forgotten, loaded.timer, report)
+
+    def _step(
+        self,
+        key: Key,
+        loaded: LoadedGroup,
+        clocks: tuple[float, float],
+        rows: RowBlock | None,
+        revised: Revisions | None,
+        parts: Cells,
+    ) -> Stepped:
+        """Rows that are due enter, gaps are revised, and time goes on up to the clock.
+
+        `clocks`: the clock that the group has without the rows, and with them. Where it shows only now that rows are
+        rejected, these move no clock; but rows that have waited did so when they came.
+        """
+        least, clock = clocks
+        if not np.isfinite(clock):
+            return Stepped([], [], None, {}, clock)
+        group, settled = loaded.group, None
+        late, before = group.late, (group.live.counts.revised, self._clipped)
+        rows, rejects, conflicts = self._without_duplicates(key, loaded, rows)
+        imputed = np.zeros((0 if rows is None else len(rows.arrived), 0), np.bool_)
+        if rows is not None and self.settling is not None:
+            settled, loaded.sensors, imputed, newest = self.settling.settle(
+                key, loaded.sensors, rows, loaded.clock, parts, group
+            )
+            clock = max(least, newest) if self.plan.lateness == 0 else clock
+            if not np.isfinite(clock):
+                return Stepped([], rejects, settled, {}, clock)
+            rows, revised = settled.rows if len(settled.rows.arrived) else None, settled.revisions
+        expired = self._expired(rows, loaded.clock)  # of late rows none is screened
+        if isinstance(group, LatestGroup):
+            return self._step_latest(group, GroupTurn(loaded.clock, clock, rows, imputed), settled, expired)
+        batch = None if rows is None else rows.batch(self.plan.query)
+        deltas = group.advance(loaded.clock, clock, batch, self.plan.every == "tick", revised)
+        then = group.live.counts.revised, self._clipped
+        health = {"late": group.late - late, "expired": expired, "conflicts": conflicts}
+        return Stepped(
+            deltas, rejects, settled, health | {"revised": then[0] - before[0], CLIPPED: then[1] - before[1]}, clock
+        )
+
+    def _step_latest(self, group: LatestGroup, turn: GroupTurn, settled: Parcel | None, expired: int) -> Stepped:
+        """The same, where each id has one current row."""
+        before = group.late, group.stale, group.removed
+        deltas = advance(self.plan, group, turn)
+        counts = zip(("late", "stale", "removed"), (group.late, group.stale, group.removed), before, strict=True)
+        health: dict[str, float] = {name: now - then for name, now, then in counts}
+        health |= {"expired": expired, "markers": group.markers}
+        idle = turn.rows is None and turn.since == turn.until
+        return Stepped(deltas, [], settled, health, turn.until, None if idle else turn)
+
+    @property
+    def _points(self) -> bool:
+        """Whether single values of gaps may have been given as rows came; see `Contents`."""
+        chain = self.plan.chain
+        return chain is not None and len(chain.lasting) < len(chain.imputers)
+
+    @property
+    def _clipped(self) -> float:
+        return 0.0 if self.plan.chain is None else self.plan.chain.tally.clipped
+
+    def _begun_anew(self, loaded: LoadedGroup, cells: Cells | None, parts: Cells, pages: Cells | None) -> list[Delta]:
+        """All that the group held leaves: its clock ran ahead. What that was comes again, or is held."""
+        members = loaded.group.live.members()
+        slots, columns = loaded.group.live.slots, loaded.group.live.slots.columns
+        which = slots.by_key(members)
+        gone = np.full(len(which), LEAVE), np.full(len(which), np.nan), np.zeros(len(which))
+        why = np.full(len(which), BEGUN_ANEW)
+        delta = Delta(loaded.clock, slots.id[which], columns.arrived[which], *gone, slots.raw[which], why)
+        open_slots(self.plan, loaded.slots, np.inf, cells)
+        if self.settling is not None:
+            self.settling.forget(loaded.sensors, parts)
+        if loaded.log is not None and pages is not None:
+            log.clear(loaded.log, pages)
+        loaded.group, loaded.clock, loaded.waiting, loaded.slots, loaded.log = self.empty(), -np.inf, None, [], None
+        loaded.sensors = None
+        return [delta] if len(which) else []
+
+    def _expired(self, rows: RowBlock | None, clock: float) -> int:
+        """How many rows had expired before they could enter."""
+        if rows is None or self.plan.query.last is not None:
+            return 0
+        return int(np.count_nonzero((rows.arrived < clock) & (rows.expires <= clock)))
+
+    def _without_duplicates(
+        self, key: Key, loaded: LoadedGroup, rows: RowBlock | None
+    ) -> tuple[RowBlock | None, list[RejectedRow], int]:
+        """The rows but for copies, these as rejects, and how many copies are kept because others were dropped."""
+        if rows is None or not isinstance(loaded.group, Group):
+            return rows, [], 0
+        query = self.plan.query
+        names = rows.columns.column(query.id).to_pylist()
+        kept: list[int] = []
+        if self.settling is not None:  # which of copies counts is settled when it is known what can be imputed
+            again = entered(loaded.group, names, rows.arrived, loaded.clock)
+        else:
+            contents = partial(Contents, rows.raw, rows.expires, rows.uncertain, self.plan.signs, self._points)
+            again, kept = duplicates(loaded.group, names, rows.arrived, loaded.clock, contents, rows.covering)
+        if not again:
+            return rows, [], len(kept)
+        rejects = [RejectedRow(as_json(rows.row(i, query)), DUPLICATE) for i in again]
+        stay = np.ones(len(names), np.bool_)
+        stay[again] = False
+        return _some(rows, stay), rejects, len(kept)
+
+    def _due(self, blocks: list[RowBlock], clock: float) -> tuple[RowBlock | None, RowBlock | None]:
+        """The rows up to the clock, and those beyond it."""
+        if not blocks:
+            return None, None
+        rows = concat(blocks)
+        if self.plan.lateness == 0:
+            return rows, None
+        due = rows.arrived <= clock
+        return _some(rows, due), _some(rows, ~due)
+
+    def _new_group(self) -> Group:
+        plan, query = self.plan, self.plan.query
+        sizes, chain = (len(query.names), query.alpha, query.last, PLACES, plan.width), plan.chain
+        return Group(*sizes) if chain is None else Group(*sizes, chain.fill_sharing, chain.shared, chain.note)
+
+    def empty(self) -> AnyGroup:
+        """A group that no row has reached."""
+        return self._new_latest() if self.plan.query.latest else self._new_group()
+
+    def _new_latest(self) -> LatestGroup:
+        plan, query = self.plan, self.plan.query
+        sizes = len(query.names), query.alpha, PLACES, plan.width + len(query.carry)
+        if plan.chain is None:
+            return LatestGroup(*sizes, remember=plan.remember_removed)
+        return LatestGroup(*sizes, plan.chain.fill_sharing, plan.chain.shared, plan.remember_removed, self._points)
+
+    def load(
+        self, state: bytes | LoadedGroup | None, pages: Cells | None = None, cells: Cells | None = None
+    ) -> LoadedGroup:
+        """A group from its state; or one that is at hand, which from now on is another than the one that was saved."""
+        if isinstance(state, LoadedGroup):
+            if state.log is not None:
+                cache.pop((state.log.mark.encode(), self.plan.digest))
+            return state
+        return self._load(state, pages, cells)
+
+    def moved(self, loaded: LoadedGroup, was: Plan, pages: Cells | None, cells: Cells | None) -> LoadedGroup:
+        """A group of a plan that the run had before, as this one goes on with it."""
+        return moved_group(loaded, was, self.plan, self._split, cells, pages)
+
+    def _load(self, state: bytes | None, pages: Cells | None = None, cells: Cells | None = None) -> LoadedGroup:
+        if state is None:
+            return LoadedGroup(self.empty(), -np.inf, None, None)
+        if (was := saved_by(self.plan, state)) is not self.plan:
+            return self.moved(Keeper(was)._load(state, pages), was, pages, cells)
+        header, arrays = from_state(self.plan, state, _WHAT)
+        group, where = self._open(header, arrays, pages)
+        waiting = {n.removeprefix(_WAITING): array for n, array in arrays.items() if n.startswith(_WAITING)}
+        rows = from_arrays(waiting, self.plan.signs, self.plan.width) if waiting else None
+        ahead = Ahead.from_arrays(arrays, self.plan.signs, self.plan.width)
+        slots = [Slot(*each) for each in header["slots"]]
+        sensors = arrays[_SENSORS].tobytes() if _SENSORS in arrays else None
+        return LoadedGroup(group, header["clock"], rows, header["timer"], ahead, slots, sensors, where)
+
+    def _open(self, header: dict[str, Any], arrays: Arrays, pages: Cells | None) -> tuple[AnyGroup, Log | None]:
+        """The group of a state, and where it lies, if not there."""
+        if header.get("log") is None:
+            return self._split(header, arrays), None
+        assert pages is not None, "the group lies in pages that are not there"
+        where = Log.from_plain(header["log"])
+        return log.read(self.plan, where, pages, self._based), where
+
+    def _based(self, saved: bytes) -> LatestGroup:
+        """A group as it lies in its pages."""
+        header, arrays = from_cell(saved, _WHAT)
+        (group,), _ = split_groups([header["group"]], arrays, self.plan.query, self._new_latest)
+        return group
+
+    def _split(self, header: dict[str, Any], arrays: Arrays) -> AnyGroup:
+        if self.plan.query.latest:
+            return split_groups([header["group"]], arrays, self.plan.query, self._new_latest)[0][0]
+        return split_groups([header["group"]], arrays, self.plan.query, self._new_group)[0][0]
+
+    def _joined(self, group: AnyGroup) -> tuple[dict[str, Any], Arrays]:
+        """The inverse of `_split`."""
+        return {"group": save_group(group)}, join_groups([group], len(self.plan.query.names), self.plan.id)
+
+    def _write(self, then: LoadedGroup, turn: GroupTurn | None, pages: Cells, *, forgotten: bool) -> None:
+        """Where a group is large, only what has reached it is written."""
+        assert isinstance(then.group, LatestGroup)
+        if forgotten:
+            log.clear(then.log, pages)
+            return
+        then.log = log.write(self.plan, then.log, then.group, turn, pages, lambda: to_cell(*self._joined(then.group)))
+        if then.log is not None:
+            cache.put((then.log.mark.encode(), self.plan.digest), then, then.log.size)
+
+    def save(self, loaded: LoadedGroup) -> bytes:
+        """The state of a group."""
+        header: dict[str, Any] = {"clock": loaded.clock, "timer": loaded.timer, "slots": loaded.slots}
+        arrays: Arrays = {}
+        if loaded.log is None:
+            more, arrays = self._joined(loaded.group)
+            header |= more
+        else:
+            header["log"] = loaded.log.to_plain()
+        if loaded.waiting is not None:
+            rows = to_arrays(loaded.waiting, self.plan.signs)
+            arrays |= {f"{_WAITING}{name}": array for name, array in rows.items()}
+        if loaded.sensors is not None:
+            arrays[_SENSORS] = np.frombuffer(loaded.sensors, np.uint8)
+        arrays |= loaded.ahead.to_arrays(self.plan.signs, self.plan.id)
+        return to_state(self.plan, header, arrays)
+
+
+def _some(rows: RowBlock, stay: Flags) -> RowBlock | None:
+    """Some of the rows; None if there are none."""
+    return rows if stay.all() else rows.part(np.flatnonzero(stay)) if stay.any() else None
+
+
+# --- keepers ---
+# Who keeps the group of a key, where a stream has several queries?
+#
+# A keeper of its query, which sees the group's own key; what it reports gets the name of the query. With one query
+# there
+# is one keeper, and nothing is added.
+
+
+class Keepers:
+    """The keepers of all queries of a stream; each is made when its first group is met."""
+
+    def __init__(self, plan: AnyPlan) -> None:
+        self.plan = plan
+        self.known: dict[str | None, Keeper] = {}
+        self.naming = Naming(plan) if isinstance(plan, Plans) else None
+
+    def keeper(self, name: str | None, plan: Plan) -> Keeper:
+        """The keeper of one query's groups."""
+        if name not in self.known:
+            self.known[name] = Keeper(plan)
+        return self.known[name]
+
+    def of_shelf(self, shelf: int) -> Keeper:
+        """The keeper of the groups on a shelf."""
+        return self.keeper(*shelf_plan(self.plan, shelf))
+
+    def named(self, shelf: int, report: Journal) -> Journal:
+        """What the keeper of a shelf reports, with the name of its query, if it has one."""
+        name, _ = shelf_plan(self.plan, shelf)
+        return report if name is None or self.naming is None else self.naming.named(name, report)
+
+    def take(self, key: Key, state: bytes | LoadedGroup | None, parcels: Sequence[Parcel] = (), **how: Any) -> Outcome:
+        """As `Keeper.take`, for the group of any query."""
+        name, plan, own = split_key(self.plan, key)
+        outcome = self.keeper(name, plan).take(own, state, parcels, **how)
+        if name is None or self.naming is None:
+            return outcome
+        return replace(outcome, journal=self.naming.named(name, outcome.journal))

@@ -1,0 +1,364 @@
+"""Where do the states of many groups lie, so that one call can take rows for all that came?
+
+On a *shelf*: an engine has a fixed number of them, and a group lies on the one that its key's hash names. The states of
+small groups lie in *pages*, some dozens in each (`bundle`); which page it is, the same hash names. A call reads and
+writes the pages of groups that rows or time have reached, and no others. When pages have become full, there are twice
+as many. A large group lies apart, under its own key; its page knows so.
+
+The *index* of a shelf has the number of groups and the first timer of each page: no page is read to learn that nothing
+is due. Nothing outlives a call but what lies there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from fogline.pipeline import loaded as cache
+from fogline.pipeline.exchange import Parcel
+from fogline.pipeline.loaded import LoadedGroup
+from fogline.pipeline.plan import Plan
+from fogline.pipeline.report import Journal, journal
+from fogline.pipeline.runner import Keeper
+from fogline.pipeline.small_groups import Bundle, bundled, fits, joined, may_go_together, take_together, unbundled
+from fogline.pipeline.state import Cells, from_state, saved_by, to_state
+from fogline.rows.names import Key
+from fogline.saved import Arrays
+
+FULL = 48  # groups in a page, on average, for which there are twice as many pages
+AT_ONCE = 1_000  # groups that are loaded at once, about
+HEAVY = 16_000  # bytes of a group that would make its page too heavy for the others in it; it lies under its own key
+
+_APART = "apart "  # before the names of arrays
+_WHAT = "page of groups"
+
+
+class Store(Protocol):
+    """What an engine keeps of one shelf."""
+
+    @property
+    def pages(self) -> Cells:
+        """Pages of small groups, by number."""
+
+    @property
+    def large(self) -> LargeStates:
+        """States of large groups."""
+
+    def index(self) -> bytes | None:
+        """What was put there; None: nothing."""
+
+    def put_index(self, saved: bytes | None) -> None:
+        """Keep it, instead of what is there; None: nothing."""
+
+    def cells(self, key: Key) -> tuple[Cells | None, Cells | None, Cells | None]:
+        """Of one group: for rows that wait, readings, and turns; see `Keeper.take`."""
+
+
+class LargeStates(Protocol):
+    """States of large groups, by key."""
+
+    def get(self, key: Key) -> bytes:
+        """What was put there."""
+
+    def put(self, key: Key, saved: bytes) -> None:
+        """Keep it, instead of what is there."""
+
+    def remove(self, key: Key) -> None:
+        """Forget what is there."""
+
+
+class Apart(NamedTuple):
+    """A group that lies in no bundle."""
+
+    timer: int | None
+    mark: str | None  # the digest of its state, which lies under its key; None: it lies in the page
+    saved: bytes  # its state, if it lies in the page
+
+
+@dataclass
+class Page:
+    """Groups whose states lie together."""
+
+    small: Bundle | None
+    apart: dict[Key, Apart]
+
+    @property
+    def keys(self) -> list[Key]:
+        """Of all groups."""
+        return [*([] if self.small is None else self.small.keys), *self.apart]
+
+    def timers(self) -> Iterator[tuple[Key, int]]:
+        """When time alone changes which group."""
+        if self.small is not None:
+            for key, header in zip(self.small.keys, self.small.headers, strict=True):
+                if header["timer"] is not None:
+                    yield key, header["timer"]
+        for key, each in self.apart.items():
+            if each.timer is not None:
+                yield key, each.timer
+
+    def part(self, keys: set[Key]) -> Page:
+        """Some of the groups."""
+        small = self.small
+        if small is not None:
+            which = [k for k, key in enumerate(small.keys) if key in keys]
+            small = small.part(which) if which else None
+        return Page(small, {key: each for key, each in self.apart.items() if key in keys})
+
+
+@dataclass
+class PageIndex:
+    """What is known of all pages."""
+
+    counts: list[int] = field(default_factory=lambda: [0])  # groups of each page; as many pages as a power of two
+    dues: list[int | None] = field(default_factory=lambda: [None])  # the first timer of each page
+
+    @property
+    def timer(self) -> int | None:
+        """The first of all."""
+        return min((due for due in self.dues if due is not None), default=None)
+
+    def grow(self, groups: int) -> bool:
+        """Are there more pages now, since there are so many groups?"""
+        pages = len(self.counts)
+        while groups > FULL * pages:
+            pages *= 2
+        more = pages - len(self.counts)
+        self.counts += [0] * more
+        self.dues += [None] * more
+        return more > 0
+
+
+class ShelfTimers(NamedTuple):
+    """What a call leaves behind on a shelf, beside what it wrote."""
+
+    before: int | None  # the timer that the shelf had
+    timer: int | None
+
+
+def shelf_of(key: Key, shelves: int) -> int:
+    """On which of so many shelves a group lies."""
+    return _hash(key) % shelves
+
+
+def _hash(key: Key) -> int:
+    return int.from_bytes(blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+
+
+class Shelf:
+    """One of an engine's shelves: takes rows, or time, for its groups."""
+
+    def __init__(self, keeper: Keeper, store: Store) -> None:
+        self.keeper, self.plan, self.store = keeper, keeper.plan, store
+        saved = store.index()
+        self.found = saved is not None
+        self.index = PageIndex() if saved is None else PageIndex(*json.loads(saved))
+        self.before = self.index.timer
+        self.goes_together = may_go_together(self.plan)
+
+    def take(self, parcels: Mapping[Key, Sequence[Parcel]], watermark: int | None = None) -> Iterator[Journal]:
+        """Rows reach these groups; or the watermark (in milliseconds) reaches those whose timers are due.
+
+        What there is to report comes while it is worked out; then `finish` is to be called.
+        """
+        if not self.found and watermark is None:
+            self.index.grow(len(parcels))
+        for numbers in self._some_pages(parcels, watermark):
+            yield self._turn(numbers, parcels, watermark)
+
+    def finish(self) -> ShelfTimers:
+        """Write the index, and more pages if there are many groups."""
+        index, pages = self.index, len(self.index.counts)
+        if index.grow(sum(index.counts)):
+            for number in [k for k, count in enumerate(index.counts[:pages]) if count]:
+                page = self._open(number)
+                there = self._by_page(page.keys)
+                there.setdefault(number, [])
+                self._deal(page, list(there.items()))
+        if sum(index.counts):
+            self.store.put_index(json.dumps([index.counts, index.dues]).encode())
+        elif self.found:
+            self.store.put_index(None)
+        return ShelfTimers(self.before, index.timer)
+
+    def _deal(self, page: Page, there: Sequence[tuple[int, list[Key]]]) -> None:
+        """Write the groups of a page where they lie from now on: half by half, so as to look at each a few times."""
+        if len(there) == 1:
+            self._write(there[0][0], page)
+            return
+        middle = len(there) // 2
+        for half in (there[:middle], there[middle:]):
+            self._deal(page.part({key for _, keys in half for key in keys}), half)
+
+    def _some_pages(
+        self, parcels: Mapping[Key, Sequence[Parcel]], watermark: int | None
+    ) -> Iterator[dict[int, list[Key]]]:
+        """The pages that are concerned, a few at a time, with the groups that rows have reached."""
+        if watermark is None:
+            concerned = self._by_page(list(parcels))
+        else:
+            dues = enumerate(self.index.dues)
+            concerned = {number: [] for number, due in dues if due is not None and due <= watermark}
+        some: dict[int, list[Key]] = {}
+        groups = 0
+        for number, keys in sorted(concerned.items()):
+            some[number] = keys
+            groups += max(len(keys), 1 if keys else self.index.counts[number])
+            if groups >= AT_ONCE:
+                yield some
+                some, groups = {}, 0
+        if some:
+            yield some
+
+    def _by_page(self, keys: Sequence[Key]) -> dict[int, list[Key]]:
+        """The groups by their pages, in one order: a batch that is done again reports the same in the same places."""
+        out: dict[int, list[Key]] = {}
+        for key in sorted(keys):
+            out.setdefault(_hash(key) // self.plan.buckets % len(self.index.counts), []).append(key)
+        return out
+
+    def _turn(
+        self, numbers: dict[int, list[Key]], parcels: Mapping[Key, Sequence[Parcel]], watermark: int | None
+    ) -> Journal:
+        """The groups of these pages that are concerned take what has come."""
+        pages = {number: self._open(number) if self.index.counts[number] else Page(None, {}) for number in numbers}
+        keys = {n: numbers[n] if watermark is None else _due(pages[n], watermark) for n in numbers}
+        small, apart, reported = self._groups([pages[n].part(set(keys[n])) for n in numbers], keys, parcels, watermark)
+        place = {} if small is None else {key: k for k, key in enumerate(small.keys)}
+        for n, page in pages.items():
+            rest = page.part(set(page.keys) - set(keys[n]))
+            come = [] if small is None else [small.part([place[key] for key in keys[n] if key in place])]
+            both = joined([*([] if rest.small is None else [rest.small]), *come])
+            self._write(n, Page(both, rest.apart | {key: apart[key] for key in keys[n] if key in apart}))
+        return reported
+
+    def _groups(
+        self,
+        pages: list[Page],
+        keys: Mapping[int, list[Key]],
+        parcels: Mapping[Key, Sequence[Parcel]],
+        watermark: int | None,
+    ) -> tuple[Bundle | None, dict[Key, Apart], Journal]:
+        """The groups as they are to lie, those that are not forgotten, and what they report.
+
+        Most of the small ones take their rows together; the others are loaded, one after the other.
+        """
+        before = {key: each for page in pages for key, each in page.apart.items()}
+        bundle = joined([page.small for page in pages if page.small is not None])
+        done = None
+        if bundle is not None and watermark is None and self.goes_together:
+            done = take_together(self.keeper, bundle, parcels)
+        ready = set() if done is None else set(done.bundle.keys)
+        if bundle is not None and ready:
+            rest = [k for k, key in enumerate(bundle.keys) if key not in ready]
+            bundle = bundle.part(rest) if rest else None
+        loaded = {} if bundle is None else dict(zip(bundle.keys, unbundled(self.keeper, bundle), strict=True))
+        small: list[tuple[Key, LoadedGroup]] = []
+        apart: dict[Key, Apart] = {}
+        reports = []
+        for key in (key for some in keys.values() for key in some if key not in ready):
+            was = before.get(key)
+            group = loaded.pop(key, None) or (self.keeper.load(None) if was is None else self._loaded_apart(key, was))
+            turned = self.keeper.turn(key, group, parcels.get(key, ()), watermark, *self.store.cells(key))
+            reports.append(turned.report)
+            if not turned.forgotten and fits(turned.then):
+                small.append((key, turned.then))
+            elif not turned.forgotten:
+                apart[key] = self._saved_apart(key, turned.then)
+            if was is not None and was.mark is not None and (key not in apart or apart[key].mark is None):
+                self.store.large.remove(key)
+        come = [*([] if done is None else [done.bundle]), *([bundled(self.keeper, small)] if small else [])]
+        reported = [] if done is None else done.journal
+        if reports:
+            reported = [*reported, *journal(self.plan, self.keeper.tables, reports)]
+        return joined(come), apart, reported
+
+    def _loaded_apart(self, key: Key, each: Apart) -> LoadedGroup:
+        waiting, _, turns = self.store.cells(key)
+        if each.mark is None:
+            return self.keeper.load(each.saved, turns, waiting)
+        known = cache.pop((bytes.fromhex(each.mark), self.plan.digest))
+        return self.keeper.load(self.store.large.get(key) if known is None else known, turns, waiting)
+
+    def _saved_apart(self, key: Key, then: LoadedGroup) -> Apart:
+        state = self.keeper.save(then)
+        if len(state) < min(HEAVY, cache.LARGE):
+            return Apart(then.timer, None, state)
+        mark = cache.digest(state)
+        self.store.large.put(key, state)
+        if then.log is None and len(state) >= cache.LARGE:  # a log has been cached
+            cache.put((mark, self.plan.digest), then, len(state))
+        return Apart(then.timer, mark.hex(), b"")
+
+    def _open(self, number: int) -> Page:
+        saved = self.store.pages.get(number)
+        was = saved_by(self.plan, saved)
+        page = opened(was, saved)
+        return page if was is self.plan else self._moved(page, was)
+
+    def _moved(self, page: Page, was: Plan) -> Page:
+        """A page of a plan that the run had before. What lies apart is moved when it is loaded: it knows its plan."""
+        small: list[tuple[Key, LoadedGroup]] = []
+        apart = dict(page.apart)
+        if page.small is not None:
+            for key, each in zip(page.small.keys, unbundled(Keeper(was), page.small), strict=True):
+                waiting, _, turns = self.store.cells(key)
+                then = self.keeper.moved(each, was, turns, waiting)
+                if fits(then):
+                    small.append((key, then))
+                else:
+                    apart[key] = self._saved_apart(key, then)
+        return Page(bundled(self.keeper, small) if small else None, apart)
+
+    def _write(self, number: int, page: Page) -> None:
+        """Keep the page, or nothing if it is empty."""
+        count, index = len(page.keys), self.index
+        if count:
+            self.store.pages.put(number, packed(self.plan, page))
+        elif index.counts[number]:
+            self.store.pages.remove(number)
+        index.counts[number] = count
+        index.dues[number] = min((due for _, due in page.timers()), default=None)
+
+
+def once(keeper: Keeper, parcels: Mapping[Key, Sequence[Parcel]]) -> Iterator[Journal]:
+    """All rows of these groups have come, and nothing follows: what there is to report, some groups at a time."""
+    keys = list(parcels)
+    for k in range(0, len(keys), AT_ONCE):
+        some = keys[k : k + AT_ONCE]
+        done = [keeper.turn(key, keeper.load(None), parcels[key], None, None, None, None, end=True) for key in some]
+        yield journal(keeper.plan, keeper.tables, [each.report for each in done])
+
+
+def packed(plan: Plan, page: Page) -> bytes:
+    """A page as one bytes object."""
+    small, arrays = page.small, Arrays()
+    header: dict[str, Any] = {"keys": [], "headers": []}
+    header["apart"] = [[key, each.timer, each.mark] for key, each in page.apart.items()]
+    if small is not None:
+        header |= {"keys": small.keys, "headers": small.headers}
+        arrays = small.to_arrays()
+    for k, each in enumerate(page.apart.values()):
+        if each.mark is None:
+            arrays[f"{_APART}{k}"] = np.frombuffer(each.saved, np.uint8)
+    return to_state(plan, header, arrays)
+
+
+def opened(plan: Plan, saved: bytes) -> Page:
+    """The inverse of `packed`."""
+    header, arrays = from_state(plan, saved, _WHAT)
+    apart = {}
+    for k, (key, timer, mark) in enumerate(header["apart"]):
+        apart[key] = Apart(timer, mark, arrays[f"{_APART}{k}"].tobytes() if mark is None else b"")
+    small = Bundle.from_arrays(header["keys"], header["headers"], arrays) if header["keys"] else None
+    return Page(small, apart)
+
+
+def _due(page: Page, watermark: int) -> list[Key]:
+    """The groups that time alone changes by now."""
+    return [key for key, timer in page.timers() if timer <= watermark]

@@ -1,0 +1,215 @@
+"""How does a stream of files become a folder of changes in one process, without an engine beside it?
+
+`Embedded` does what `spark.running.Run` does, with the same stages and the same output folder. For each batch: what it
+will read is written down, it is evaluated, its files are put into the output, and then its state is, which commits it
+(`runs.embedded_state`). A batch that was interrupted is done again, from the state before it, and replaces what is
+there of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from time import perf_counter, sleep, time_ns
+
+import pyarrow as pa
+
+from fogline.errors import FoglineError
+from fogline.files.listing import absolute, files_of, is_local
+from fogline.files.settled import Layout
+from fogline.files.unread import Unread
+from fogline.output.folder import LocalFolder
+from fogline.output.sink import begin_all, close_all
+from fogline.pipeline.plans import AnyPlan
+from fogline.pipeline.report import Journal
+from fogline.runs.batch import from_packed, write_batch
+from fogline.runs.config import Output, RunConfig, RunStatus
+from fogline.runs.embedded_state import EmbeddedState, Intent
+from fogline.runs.evaluation import Evaluation
+from fogline.runs.spill import COLLECTED, Carrier, Spill
+from fogline.runs.start import as_begun, layout_for, moved, plans_for_files
+from fogline.runs.taken import ROWS, FileRows, FoundFile, TakenFiles, batch_of
+
+PAUSE = 0.2  # seconds between looks for new files
+_PACKED = pa.schema([("kind", pa.string()), ("part", pa.binary())])
+
+
+class Embedded:
+    """One stream being watched into a folder, by this process."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        report: Callable[[RunStatus], None] = lambda status: None,
+        remark: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        for path in (config.stream, config.output):
+            if not is_local(path):
+                raise FoglineError(
+                    f"{path!r} does not lie on this machine, where the embedded engine works; "
+                    "use --engine spark, or files of this machine."
+                )
+        place = LocalFolder(absolute(config.output))
+        self.config, self.report, self.remark = as_begun(config, place), report, remark
+        self.output = Output(place, self.config)
+        self.status = RunStatus()
+        self.unread: Unread | None = None
+
+    def start(
+        self,
+        *,
+        follow: bool = False,
+        files_per_batch: int | None = None,
+        max_rows_per_batch: int | None = None,
+        clock: str | None = None,
+    ) -> EmbeddedRun:
+        """Begin, or go on where an earlier run stopped. Without `follow` it ends when all files are read.
+
+        A batch has at most so many files and rows; a file that has more goes on in the next one.
+        """
+        sizes = files_per_batch, max_rows_per_batch or ROWS
+        layout, new = layout_for(self.output, clock, self.remark)
+        plan, after = plans_for_files(self.output, layout, follow=follow)
+        if new:
+            self.output.begin(layout.to_dict(), plan.buckets)
+        state = EmbeddedState(self.output.place)
+        begin_all(self.config.sinks, self.output.info(plan, None if state.batch < 0 else state.batch, self.remark))
+        log = TakenFiles(state, self.config.stream, by_name=self.output.by_name)
+        self.unread = Unread(self.config.stream, log, by_name=log.by_name)
+        for text in self.unread.begin():
+            self.remark(text)
+        begun = EmbeddedRun(self, layout, plan, state, log, *sizes)
+        if after is None:
+            return begun
+        begun.finish()
+        self.config = moved(self.config)
+        self.output.move(self.config, state.batch + 1)
+        return EmbeddedRun(self, layout, after, state, log, *sizes)
+
+    def close(self) -> None:
+        """No more batches come from this process."""
+        close_all(self.config.sinks)
+
+    def look(self) -> None:
+        """Remark on files that are not read, each once."""
+        for text in [] if self.unread is None else self.unread.look():
+            self.remark(text)
+
+
+class EmbeddedRun:
+    """The batches of a run, one after another; called as a query of Spark's is."""
+
+    def __init__(
+        self,
+        running: Embedded,
+        layout: Layout,
+        plan: AnyPlan,
+        state: EmbeddedState,
+        log: TakenFiles,
+        files_per_batch: int | None,
+        max_rows_per_batch: int,
+    ) -> None:
+        self.running, self.plan, self.state, self.log = running, plan, state, log
+        self.files_per_batch, self.max_rows_per_batch = files_per_batch, max_rows_per_batch
+        self.reading = FileRows(layout)
+        self.evaluation = Evaluation(plan, state)
+        self.interrupted = log.interrupted()  # what a batch that was not finished was to do
+        self.left: list[FoundFile] | None = None  # without following: files that were there at the start
+        self.failed: BaseException | None = None  # what ended the run in the midst of a batch
+
+    @property
+    def status(self) -> dict[str, bool]:
+        """Between calls nothing is under way."""
+        return {"isTriggerActive": False}
+
+    def stop(self) -> None:
+        """Nothing is under way."""
+
+    def awaitTermination(self, timeout: float | None = None) -> bool:
+        """Do the next batch, or all of them without a timeout; if there is none, wait. Is that the end?"""
+        while True:
+            if self._did_one():
+                pass
+            elif not self.plan.moves_idle:
+                return True
+            else:
+                sleep(PAUSE if timeout is None else timeout)
+            if timeout is not None:
+                return False
+
+    def finish(self) -> None:
+        """Do the batch that was begun and not finished, if there is one."""
+        with self._alive():
+            if self.interrupted is not None:
+                self._again(self.interrupted)
+
+    def _did_one(self) -> bool:
+        """Do the next batch; False: there is none."""
+        with self._alive():
+            if self.interrupted is not None:
+                self._again(self.interrupted)
+            elif (intent := self._next()) is not None:
+                self.state.begin(intent)
+                self._do(intent, self.evaluation)
+            else:
+                return False
+            return True
+
+    @contextmanager
+    def _alive(self) -> Iterator[None]:
+        """What fails here ends the run: what it holds in memory is of a batch that was not committed."""
+        if self.failed is not None:
+            what = " ".join(str(self.failed).split()).rstrip(".") or type(self.failed).__name__
+            raise FoglineError(
+                f"this run has failed, and does nothing more: {what}. Started again, the same command goes on from "
+                "the checkpoint."
+            )
+        try:
+            yield
+        except BaseException as error:
+            self.failed = error
+            raise
+
+    def _again(self, intent: Intent) -> None:
+        """Do a batch that was interrupted, as it was meant to be done."""
+        if intent.follows == self.plan.moves_idle:
+            self._do(intent, self.evaluation)
+        else:
+            self._do(intent, Evaluation(self.plan.following(intent.follows), self.state))
+            self.evaluation = Evaluation(self.plan, self.state)
+        self.interrupted = None
+
+    def _next(self) -> Intent | None:
+        """What the next batch shall do; None: there is nothing to do."""
+        if self.left is None or self.plan.moves_idle:
+            self.left = self.log.new_files(map(str, files_of(self.running.config.stream)))
+        chosen = self.left[: batch_of(self.left, self.files_per_batch)]
+        if not chosen and not self.evaluation.moves:
+            return None
+        skip = 0 if self.log.cut is None else self.log.cut.rows
+        how = time_ns() // 1000, self.plan.moves_idle, skip, self.max_rows_per_batch
+        return Intent([(each.path, each.when) for each in chosen], *how, self.log.spans_of(chosen))
+
+    def _do(self, intent: Intent, evaluation: Evaluation) -> None:
+        """One batch, from the files to the commit."""
+        began, output, status = perf_counter(), self.running.output, self.running.status
+        mark = None if self.log.cut is None else self.log.cut.mark
+        rows = self.reading.take([path for path, _ in intent.files], intent.skip, intent.most, mark, intent.spans)
+        found = from_packed(output.place, list(self._carried(evaluation.take(rows, intent.now))))
+        number = self.state.batch + 1
+        done = self.log.take(intent.files, number, self.reading.cut, intent.spans)
+        self.left = None if self.left is None else self.left[done:]
+        status.behind = 0 if self.left is None else len(self.left)
+        if found:
+            write_batch(output, status, found, number, perf_counter() - began, self.running.remark)
+        self.state.commit()
+        if found:
+            self.running.report(status)
+
+    def _carried(self, journals: Iterable[Journal]) -> Iterator[pa.RecordBatch]:
+        """Packed journals; what is too much to be held lies in files."""
+        carrier = Carrier(Spill(absolute(self.running.config.output), COLLECTED))
+        for journal in journals:
+            for frame in carrier.carry(journal):
+                yield pa.record_batch(frame, schema=_PACKED)
+        carrier.close()
