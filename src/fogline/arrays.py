@@ -9,6 +9,7 @@ tail[k] = Pr{value >= value[k]} with tail[first] exactly 1 (sure) and tail[last]
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -340,7 +341,7 @@ class Delta(NamedTuple):
     rival_time: Floats | None = None  # (n,) the arrival of that row; NaN: there is none
 
 
-def objects(values: list[Any]) -> Objects:
+def objects(values: Sequence[Any]) -> Objects:
     """A list as an array of objects (never of texts or numbers, and never two-dimensional)."""
     out = np.empty(len(values), object)
     out[:] = values

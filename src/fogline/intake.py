@@ -46,7 +46,7 @@ from fogline.repository.sensors.state import SensorRows, SensorState, sensor_nam
 from fogline.results import Reject
 from fogline.rows.changes import Key
 from fogline.rows.names import DUPLICATE, Contents, Copies, copies_of, others, stamp_names
-from fogline.rows.reader import Decoded, Named
+from fogline.rows.reader import Decoded
 
 if TYPE_CHECKING:
     from fogline.monitor import Monitor
@@ -65,10 +65,10 @@ class TakenRows(NamedTuple):
 NOTHING = TakenRows({}, {}, {})
 
 
-def take(monitor: Monitor, read: Named) -> TakenRows:
+def take(monitor: Monitor, read: Decoded) -> TakenRows:
     """Decide what becomes of each row of a call, and count it. The rows that count are for their groups."""
     call = _LatestCall(monitor, read) if monitor.query.latest else _Call(monitor, read)
-    taken, refused = call.decide(), read.rows.refused
+    taken, refused = call.decide(), read.refused
     if monitor.repository is None and call.unfilled is not None and not monitor.warned:
         warn(
             f"row {read.id[call.unfilled]!r} is rejected, as every row is with a gap that nothing fills: "
@@ -206,8 +206,8 @@ class Intake:
 class _Call:
     """The rows of a call, where every row counts for itself."""
 
-    def __init__(self, monitor: Monitor, read: Named) -> None:
-        self.monitor, self.read, self.rows = monitor, read, read.rows
+    def __init__(self, monitor: Monitor, read: Decoded) -> None:
+        self.monitor, self.rows = monitor, read
         self.keys: Sequence[Key] | None = list(zip(*read.by, strict=True)) if monitor.query.by else None
         self.unfilled: int | None = None  # the first row that is rejected for a gap
         self.incomplete = 0  # rows whose gaps were filled
@@ -293,15 +293,15 @@ class _Call:
         ids = objects(self.ids(which))
         return self.by_group(Revisions(ids, revised.target, rows.arrived[which], revised.cells, values), which)
 
-    def ids(self, which: Ints | None) -> list[Any]:
+    def ids(self, which: Ints | None) -> Sequence[Any]:
         """The ids of the rows `which`; None: all."""
-        return self.read.id if which is None else [self.read.id[k] for k in which.tolist()]
+        return self.rows.id if which is None else [self.rows.id[k] for k in which.tolist()]
 
     def keys_of(self, which: Ints | None) -> Sequence[Key] | None:
         """The groups of the rows `which` (None: all); None: there is one group."""
         return self.keys if self.keys is None or which is None else [self.keys[k] for k in which.tolist()]
 
-    def names(self, which: Ints | None) -> list[Any]:
+    def names(self, which: Ints | None) -> Sequence[Any]:
         """What distinguishes the ids of these rows: in one group they do themselves."""
         ids, keys = self.ids(which), self.keys_of(which)
         return ids if keys is None else list(zip(keys, ids, strict=True))
@@ -329,18 +329,18 @@ class _Call:
 class _LatestCall(_Call):
     """The rows and removals of a call, where each id has one current row."""
 
-    def __init__(self, monitor: Monitor, read: Named) -> None:
+    def __init__(self, monitor: Monitor, read: Decoded) -> None:
         super().__init__(monitor, read)
-        n, version = len(read.id), read.rows.version
-        self.gone = read.rows.removals()  # (n,)
+        n, version = len(read.id), read.version
+        self.gone = read.removals()  # (n,)
         self.version = np.zeros(n, np.int64) if version is None else version  # (n,)
-        first, last = extent(read.rows.arrived) if n else (0.0, 0.0)
+        first, last = extent(read.arrived) if n else (0.0, 0.0)
         self.oldest = first
         self.as_it_came = version is None and first == last  # then rows are taken in their order
         self.stale = np.empty(0, np.int64)  # the rows that are
 
     def decide(self) -> TakenRows:
-        monitor, read = self.monitor, self.read
+        monitor = self.monitor
         columns = np.array([monitor.query.names.index(name) for name in monitor.query.carry], np.int64)
         if len(columns):
             which, imputed = self._carry(columns)
@@ -351,7 +351,7 @@ class _LatestCall(_Call):
             which, copies = self._in_turn()
             imputed = np.zeros((len(which), 0), np.bool_)
         rows, stale = self.rows, _among(which, self.stale)
-        every = None if len(which) == len(read.id) and self.as_it_came else which
+        every = None if len(which) == len(self.gone) and self.as_it_came else which
         known, (_, uncertain, _, fate) = self.impute(every, copies, stale)
         if len(columns):  # what was imputed is no fact, should the next row lack it
             known = np.hstack((known, imputed))

@@ -46,7 +46,7 @@ from fogline.rows.clock import (
     time_text,
 )
 from fogline.rows.names import Kinds
-from fogline.rows.reader import Named, Reader, length_in
+from fogline.rows.reader import Decoded, Reader, length_in
 from fogline.rows.table import opened
 from fogline.show import count_of
 from fogline.snapshot import restore_monitor, save_monitor
@@ -178,7 +178,7 @@ class Monitor:
             hindsight=hindsight,
         )  # fmt: skip
 
-    def _read(self, rows: Any) -> Named | None:
+    def _read(self, rows: Any) -> Decoded | None:
         """Rows in numbers, with their names; None if there are none."""
         frame = None if rows is None else opened(rows)
         return self._reader.read(frame, self.kinds) if frame is not None and frame.length else None
@@ -348,7 +348,7 @@ class Monitor:
             return Group(*sizes, query.last, self.places)
         return Group(*sizes, query.last, self.places, chain.width, chain.fill_sharing, chain.shared, chain.note)
 
-    def _move(self, now: Any, read: Named | None) -> tuple[float, pa.DataType | None, Kinds]:
+    def _move(self, now: Any, read: Decoded | None) -> tuple[float, pa.DataType | None, Kinds]:
         """`now` as the clock counts, its kind, and the kinds of the stream then; an error where that would be wrong."""
         kinds = self.kinds if read is None else read.kinds
         until, kind = self._instant(now, kinds.time)
@@ -381,9 +381,9 @@ class Monitor:
             raise ClockError(f"now is {now!r}, but the clock stands at {self._show(self.clock)} already.")
         return value, kind
 
-    def _refuse_future(self, read: Named, until: float) -> None:
+    def _refuse_future(self, read: Decoded, until: float) -> None:
         """`now` is the caller's: a row that is later cannot have arrived, and is rejected by name."""
-        rows = read.rows
+        rows = read
         if rows.refused or extent(rows.arrived)[1] > until:
             kind = read.kinds.time
             for i in np.flatnonzero(rows.arrived > until).tolist():

@@ -45,6 +45,9 @@ class Decoded(NamedTuple):
     gone: Flags | None = None  # (n,) which rows remove their id: of these only name and time count; None: none can
     version: Ints | None = None  # (n,) orders rows of one id and time; None: the query has none
     version_kind: pa.DataType | None = None  # whole numbers or timestamps
+    id: Sequence[Any] = ()  # (n,) where names are read, as of all below
+    by: tuple[list[Any], ...] = ()  # one list per group column
+    kinds: Kinds = Kinds()  # of the stream so far, these rows included
 
     def row(self, i: int) -> Mapping[str, Any]:
         """A row as it came."""
@@ -64,22 +67,13 @@ class Decoded(NamedTuple):
         stay[list(self.refused)] = False
         return np.flatnonzero(stay)
 
-
-class Named(NamedTuple):
-    """Decoded rows with their names and the names of their groups."""
-
-    rows: Decoded
-    id: list[Any]
-    by: tuple[list[Any], ...]  # one list per group column
-    kinds: Kinds  # of the stream so far, these rows included
-
     def batch(self) -> Batch:
         """The rows that can be taken. Their gaps are NaN, and nothing is kept of them for imputers."""
-        rows, left = self.rows, self.rows.left()
+        left = self.left()
         every = slice(None) if left is None else left
-        id, uncertain = objects(self.id)[every], rows.uncertain.part(every)
+        id, uncertain = objects(self.id)[every], self.uncertain.part(every)
         none = np.empty((len(id), 0))
-        return Batch(id, rows.arrived[every], rows.expires[every], rows.raw[every], none, uncertain)
+        return Batch(id, self.arrived[every], self.expires[every], self.raw[every], none, uncertain)
 
 
 class Once:
@@ -129,7 +123,7 @@ class Reader:
         self.life: tuple[Any, ...] = ()  # a kind of clock, how long a row lives on it, and the kind that shows both
         self.once = Once()  # what is known of the rows at hand
 
-    def read(self, rows: Any, kinds: Kinds) -> Named:
+    def read(self, rows: Any, kinds: Kinds) -> Decoded:
         """Rows with their names; `kinds` are the types seen so far."""
         query, refused = self.query, Reasons()
         source = without_bad_bytes(RowSource(rows, self.columns), self.asked, refused)
@@ -141,7 +135,7 @@ class Reader:
         found = decoded.kind, id_kind, key_kinds, decoded.version_kind
         if found != (kinds.time, kinds.id, kinds.by, kinds.version):  # else: nothing new, as in most calls
             kinds = Kinds(decoded.kind, join_types(kinds.id, id_kind, query.id), key_kinds, decoded.version_kind)
-        return Named(decoded, ids, keys, kinds)
+        return decoded._replace(id=ids, by=keys, kinds=kinds)
 
     def _keys(self, source: RowSource, kinds: Kinds, refused: Reasons) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """The columns that name the rows' groups, and their types."""
