@@ -141,14 +141,15 @@ class LiveSet(NamedTuple):
 
 
 class Arrivals(NamedTuple):
-    """Rows on their way in, as kernels see them."""
+    """Rows on their way into groups, group by group, or into one of them, as kernels see them."""
 
     uncertain: UncertainRows
     arrived: Floats
     expires: Floats
     raw: Floats
-    until: Floats  # of rows that `screen` let through: surely dominated until then; empty: not screened
-    origin: Ints  # (n,) the slot that a row comes from, if it was there before; -1: it was not; empty: none was
+    until: Floats  # of rows of groups that `screen` has looked at: surely dominated until then; empty: of none
+    origin: Ints  # (n,) the slot that a row comes from, of its group's own; -1: it was not there; empty: none was
+    begin: Ints  # (groups + 1,) where the rows of each group begin
 
 
 GROUP = np.dtype(
@@ -206,18 +207,6 @@ class GroupSet(NamedTuple):
     lists: Ints  # (6, n) see CAME, …
     pruned: Ints  # (groups, 4) rows kept out for life, by what showed it
     scratch: Floats  # room for a walk over instances: see `kernels.instances.scratch_of`
-
-
-class Coming(NamedTuple):
-    """Rows on their way into groups, group by group, as kernels see them."""
-
-    uncertain: UncertainRows
-    arrived: Floats
-    expires: Floats
-    raw: Floats
-    until: Floats  # of rows of `screened` groups: surely dominated until then
-    origin: Ints  # (n,) the slot that a row comes from, of its group's own; -1: it was not there; empty: none was
-    begin: Ints  # (groups + 1,) where the rows of each group begin
 
 
 class Work(NamedTuple):
