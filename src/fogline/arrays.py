@@ -9,6 +9,7 @@ tail[k] = Pr{value >= value[k]} with tail[first] exactly 1 (sure) and tail[last]
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -140,14 +141,15 @@ class LiveSet(NamedTuple):
 
 
 class Arrivals(NamedTuple):
-    """Rows on their way in, as kernels see them."""
+    """Rows on their way into groups, group by group, or into one of them, as kernels see them."""
 
     uncertain: UncertainRows
     arrived: Floats
     expires: Floats
     raw: Floats
-    until: Floats  # of rows that `screen` let through: surely dominated until then; empty: not screened
-    origin: Ints  # (n,) the slot that a row comes from, if it was there before; -1: it was not; empty: none was
+    until: Floats  # of rows of groups that `screen` has looked at: surely dominated until then; empty: of none
+    origin: Ints  # (n,) the slot that a row comes from, of its group's own; -1: it was not there; empty: none was
+    begin: Ints  # (groups + 1,) where the rows of each group begin
 
 
 GROUP = np.dtype(
@@ -205,18 +207,6 @@ class GroupSet(NamedTuple):
     lists: Ints  # (6, n) see CAME, …
     pruned: Ints  # (groups, 4) rows kept out for life, by what showed it
     scratch: Floats  # room for a walk over instances: see `kernels.instances.scratch_of`
-
-
-class Coming(NamedTuple):
-    """Rows on their way into groups, group by group, as kernels see them."""
-
-    uncertain: UncertainRows
-    arrived: Floats
-    expires: Floats
-    raw: Floats
-    until: Floats  # of rows of `screened` groups: surely dominated until then
-    origin: Ints  # (n,) the slot that a row comes from, of its group's own; -1: it was not there; empty: none was
-    begin: Ints  # (groups + 1,) where the rows of each group begin
 
 
 class Work(NamedTuple):
@@ -326,21 +316,21 @@ class Revisions(NamedTuple):
 
 
 class Delta(NamedTuple):
-    """What changed in a group's answer at one tick, ordered by (arrival, id)."""
+    """What changed in the answer: in that of a group at one tick, ordered by (arrival, id); or of several, joined."""
 
-    time: float
-    id: Objects  # (n,)
+    time: Any  # of all; or (n,) of each
+    id: Any  # (n,) values, or an Arrow array
     arrived: Floats  # (n,)
     change: Ints  # (n,) see CHANGES
     probability: Floats  # (n,) NaN on leave
     within: Floats  # (n,) how far the truth may lie from the probability; 0: it is exact
     raw: Floats  # (n, d)
     reason: Ints  # (n,) why it left, see REASONS
-    rival: Objects | None = None  # (n,) the id of the row that surely beats it, if that is why; None: so it is of none
+    rival: Any = None  # (n,) the id of the row that surely beats it, if that is why; None: so it is of none
     rival_time: Floats | None = None  # (n,) the arrival of that row; NaN: there is none
 
 
-def objects(values: list[Any]) -> Objects:
+def objects(values: Sequence[Any]) -> Objects:
     """A list as an array of objects (never of texts or numbers, and never two-dimensional)."""
     out = np.empty(len(values), object)
     out[:] = values

@@ -182,7 +182,9 @@ def settle(live: Groups, g: int) -> bool:
 
 
 def _arrivals(rows: Batch, origin: Ints) -> Arrivals:
-    return Arrivals(rows.uncertain, rows.arrived, rows.expires, rows.raw, np.empty(0), origin)
+    return Arrivals(
+        rows.uncertain, rows.arrived, rows.expires, rows.raw, np.empty(0), origin, np.array([0, len(rows.arrived)])
+    )
 
 
 def _sorted(*boxes: tuple[Floats, Words, Ints]) -> list[SortedCorners]:

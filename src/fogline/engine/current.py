@@ -279,7 +279,7 @@ class Current(Live):
         expired: Ints = NO_SLOTS
         while True:
             s.make_room(rows)
-            arrivals = Arrivals(rows.uncertain, rows.arrived, rows.expires, rows.raw, NOT_SCREENED, NO_SLOTS)
+            arrivals = Arrivals(rows.uncertain, rows.arrived, rows.expires, rows.raw, NOT_SCREENED, NO_SLOTS, NO_SLOTS)
             turn = Round(
                 self.now, self.next_expiry, self.opened, *leaving, pending, went, closed, before, after, new, report
             )

@@ -247,33 +247,16 @@ def _ticks(groups: Groups, now: Floats, rows: Batch, group: Ints, odd: Flags) ->
 def in_order(groups: Groups, changes: Changes, named: Named) -> Changes:
     """A copy of what the groups' last tick changed, by group, arrival and id, with all dominators that have a name."""
     s, n = groups.slots, len(changes)
-    slot = changes["slot"] if len(groups.slots.groups) == 1 else s.groups["first"][changes["group"]] + changes["slot"]
-    arrived = s.columns.arrived[slot]
-    if n == 1 or (len(s.groups) == 1 and (arrived[1:] > arrived[:-1]).all()):  # nearly always
-        changes = changes.copy()
+    if n > 1:
+        slot = s.groups["first"][changes["group"]] + changes["slot"]
+        names = zip(changes["group"].tolist(), s.columns.arrived[slot].tolist(), named(s.id[slot]), strict=True)
+        changes = changes[sorted(range(n), key=list(names).__getitem__)]
     else:
-        order = np.lexsort((arrived, changes["group"]))
-        _by_name(order, arrived, changes["group"], lambda which: named(s.id[slot[which]]))
-        changes = changes[order]
-    reason = changes["reason"].tolist()
-    for k in (k for k in range(n) if reason[k] == DOMINATED_BY and changes["dominator"][k] < 0):
-        changes["dominator"][k] = first_dominator(groups, int(changes["group"][k]), int(changes["slot"][k]), named)
+        changes = changes.copy()
+    for k, reason in enumerate(changes["reason"].tolist()):
+        if reason == DOMINATED_BY and changes["dominator"][k] < 0:
+            changes["dominator"][k] = first_dominator(groups, int(changes["group"][k]), int(changes["slot"][k]), named)
     return changes
-
-
-def _by_name(order: Ints, arrived: Floats, group: Ints, named: Named) -> None:
-    """Put changes of one group and arrival, which lie together, in the order of their ids."""
-    a, b = order[:-1], order[1:]
-    ties = np.flatnonzero((group[a] == group[b]) & (arrived[a] == arrived[b])).tolist()
-    at = 0
-    while at < len(ties):
-        begin = ties[at]
-        while at + 1 < len(ties) and ties[at + 1] == ties[at] + 1:
-            at += 1
-        some = order[begin : ties[at] + 2]
-        ids = named(some)
-        order[begin : ties[at] + 2] = some[sorted(range(len(some)), key=ids.__getitem__)]
-        at += 1
 
 
 def first_dominator(groups: Groups, g: int, slot: int, named: Named) -> int:

@@ -34,8 +34,8 @@ from fogline.arrays import (
     SHARED,
     UNFILLED,
     WENT,
+    Arrivals,
     Batch,
-    Coming,
     Flags,
     Floats,
     Ints,
@@ -159,7 +159,7 @@ class Groups:
             begin, screened, judge, met = np.array([0, len(rows.arrived)]), np.ones(1, np.bool_), False, True
         while True:
             s.make_room(rows, begin)
-            coming = Coming(rows.uncertain, rows.arrived, rows.expires, rows.raw, until, origin, begin)
+            coming = Arrivals(rows.uncertain, rows.arrived, rows.expires, rows.raw, until, origin, begin)
             work = Work(which, now, screened, judge, report, met)
             most, end = kernels.tick(s.seen(), coming, work, self.limits, s.changes, end)
             s.name(rows, which)
@@ -192,7 +192,7 @@ class Groups:
         s, groups = self.slots, self.slots.groups
         s.make_room(rows, begin)
         group = np.repeat(self._all, np.diff(begin))
-        coming = Coming(rows.uncertain, rows.arrived, rows.expires, rows.raw, NOT_SCREENED, origin, begin)
+        coming = Arrivals(rows.uncertain, rows.arrived, rows.expires, rows.raw, NOT_SCREENED, origin, begin)
         some = np.unique(group[bounds])
         if len(self._all) == 1 and len(rows.arrived) >= bulk.ROWS:
             stay, until, needed = bulk.screen(self, rows, origin)

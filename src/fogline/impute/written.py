@@ -22,7 +22,7 @@ from fogline.repository.sensors.state import SensorRows, SensorState, sensor_nam
 from fogline.results import ImputedCell, UncertainRow
 from fogline.rows.clock import write_times
 from fogline.rows.names import Kinds
-from fogline.rows.reader import Decoded, Named, Reader
+from fogline.rows.reader import Decoded, Reader
 from fogline.rows.table import opened
 
 CELLS = pa.schema(
@@ -58,32 +58,32 @@ class DistributionTable:
         named, which, answers = self.search(rows)
         return written(answers, which, self._names(named), self.chain)
 
-    def search(self, rows: Any) -> tuple[Named, Ints, list[Answer]]:
+    def search(self, rows: Any) -> tuple[Decoded, Ints, list[Answer]]:
         """The rows as they were read, the numbers of those that can be taken, and the distributions of their gaps."""
         named = self.reader.read(rows, self.kinds)
         self.kinds = named.kinds
-        left = named.rows.left()
+        left = named.left()
         which = np.arange(len(named.id)) if left is None else left
-        uncertain = named.rows.uncertain.part(which)
-        gaps, values = np.isnan(uncertain.lo), self.chain.values(uncertain, named.rows.raw[which])
-        evidence = Evidence(values, gaps, named.rows.source, which, self._contexts(named, which, values))
+        uncertain = named.uncertain.part(which)
+        gaps, values = np.isnan(uncertain.lo), self.chain.values(uncertain, named.raw[which])
+        evidence = Evidence(values, gaps, named.source, which, self._contexts(named, which, values))
         return named, which, list(self.chain.search(self.chain.evidence(evidence), gaps))
 
-    def _contexts(self, named: Named, which: Ints, values: Floats) -> Floats | None:
+    def _contexts(self, named: Decoded, which: Ints, values: Floats) -> Floats | None:
         """(which, w) what the rows' sensors have read before."""
         if self.state is None:
             return None
         keys = list(zip(*named.by, strict=True)) if named.by else None
         names = sensor_names([named.id[k] for k in which], None if keys is None else [keys[k] for k in which])
         wanted = np.asarray(np.isnan(values).any(axis=1))
-        return self.chain.take(self.state, SensorRows(names, named.rows.arrived[which], values, wanted)).context
+        return self.chain.take(self.state, SensorRows(names, named.arrived[which], values, wanted)).context
 
-    def _names(self, named: Named) -> dict[str, pa.Array]:
+    def _names(self, named: Decoded) -> dict[str, pa.Array]:
         """The columns that name rows."""
         kinds = named.kinds
         by = zip(self.query.by, named.by, kinds.by or (None,) * len(named.by), strict=True)
         columns = {name: pa.array(values, kind or pa.null()) for name, values, kind in by}
-        return {**columns, "id": pa.array(named.id, kinds.id or pa.null()), "time": times_of(named.rows, kinds)}
+        return {**columns, "id": pa.array(named.id, kinds.id or pa.null()), "time": times_of(named, kinds)}
 
 
 def times_of(rows: Decoded, kinds: Kinds) -> pa.Array:
@@ -135,7 +135,7 @@ def completed(rows: pa.Table, query: Query, repository: Repository) -> pa.Table:
             raise RowsError(f"{name!r} holds distributions; rows are completed where cells are numbers or missing.")
     maker = DistributionTable(query, repository)
     named, which, answers = maker.search(rows)
-    values, notes = named.rows.raw.copy(), [""] * rows.num_rows
+    values, notes = named.raw.copy(), [""] * rows.num_rows
     for each in answers:
         name, row = query.names[each.attribute], which[each.rows]
         values[row, each.attribute] = medians(each)

@@ -51,7 +51,6 @@ from fogline.arrays import (
     Arrivals,
     Boxes,
     Columns,
-    Coming,
     GroupSet,
     Limits,
     LiveSet,
@@ -324,6 +323,7 @@ def rows_of(rows, g, screened):
     return Arrivals(
         UncertainRows(u.lo[a:b], u.hi[a:b], u.start[a:b], u.size[a:b], u.value, u.weight, u.tail),
         rows.arrived[a:b], rows.expires[a:b], rows.raw[a:b], rows.until[a:known], rows.origin[a:returning],
+        rows.begin[g : g + 2],
     )  # fmt: skip
 
 
@@ -388,7 +388,7 @@ def decide(live, group, lists, ends, limits, pruned, room):
 def _tick(uncertain, columns, sums, rest, row_uncertain, rows, work, limits, changes, end):
     """See `tick`. Arguments are plain tuples: Numba takes three times as long to recognise named ones."""
     these = GroupSet(UncertainRows(*uncertain), Columns(*columns), Sums(*sums), *rest)
-    coming, todo, bounds = Coming(UncertainRows(*row_uncertain), *rows), Work(*work), Limits(*limits)
+    coming, todo, bounds = Arrivals(UncertainRows(*row_uncertain), *rows), Work(*work), Limits(*limits)
     most = DONE
     for n in range(todo.which.shape[0]):
         g = todo.which[n]
@@ -422,7 +422,7 @@ def _tick(uncertain, columns, sums, rest, row_uncertain, rows, work, limits, cha
     return most, end
 
 
-def tick(groups: GroupSet, rows: Coming, work: Work, limits: Limits, changes: Any, end: int) -> tuple[int, int]:
+def tick(groups: GroupSet, rows: Arrivals, work: Work, limits: Limits, changes: Any, end: int) -> tuple[int, int]:
     """A tick of some groups, or as much of it as can be done; see the module.
 
     Changes are written from `end` on. Returns the greatest of what is left to do, and where changes end.
@@ -438,7 +438,7 @@ def tick(groups: GroupSet, rows: Coming, work: Work, limits: Limits, changes: An
 @kernel
 def _screen(uncertain, columns, sums, rest, row_uncertain, rows, which):
     these = GroupSet(UncertainRows(*uncertain), Columns(*columns), Sums(*sums), *rest)
-    coming = Coming(UncertainRows(*row_uncertain), *rows)
+    coming = Arrivals(UncertainRows(*row_uncertain), *rows)
     n = coming.arrived.shape[0]
     stay, until, needed = np.ones(n, np.bool_), np.full(n, -np.inf), np.zeros(n, np.bool_)
     for g in which:
@@ -456,7 +456,7 @@ def _screen(uncertain, columns, sums, rest, row_uncertain, rows, which):
     return stay, until, needed
 
 
-def screen(groups: GroupSet, rows: Coming, which: Any) -> Any:
+def screen(groups: GroupSet, rows: Arrivals, which: Any) -> Any:
     """A first look at the rows of groups that have rows with bounds only.
 
     Of each row: whether it can ever matter, until when it is surely dominated, and whether it must be known better. A
