@@ -62,7 +62,7 @@ from numba import njit
 from numba.core import config, ir
 from numba.core.codegen import JITCodeLibrary, get_host_cpu_features
 from numba.core.compiler import Compiler, CompilerBase, CompileResult, DefaultPassBuilder
-from numba.core.compiler_machinery import register_pass
+from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.lowering import Lower
 from numba.core.registry import cpu_target
 from numba.core.serialize import dumps
@@ -486,9 +486,10 @@ class _Inner(CompilerBase):
 class _Outer(CompilerBase):
     """How a kernel is compiled, with all that it calls as a part of it. Meanwhile
 
-    - no garbage is looked for: there is little, and looking takes a sixth of the time. Numba's lock is held, so no other
-      thread compiles;
-    - what an operation makes of some types is found out once, not wherever it occurs: Numba tries many candidates.
+    - no garbage is looked for: there is little, and looking takes a sixth of the time. Numba's lock is held, so no
+      other thread compiles;
+    - what an operation makes of some types is found out once, not wherever it occurs: Numba tries many candidates;
+    - Numba does not check after each step what the step before left.
     """
 
     def define_pipelines(self) -> list[Any]:
@@ -497,6 +498,7 @@ class _Outer(CompilerBase):
     def compile_extra(self, func: Callable[..., Any]) -> Any:
         """Compile a function and all that it calls."""
         looks, alone, look_up = gc.isenabled(), Compiler.define_pipelines, BaseFunction.get_call_type
+        checks = PassManager._ENFORCING
         found: dict[Any, Any] = {}
 
         def remember(function: Any, context: Any, args: Any, kws: Any) -> Any:
@@ -507,10 +509,12 @@ class _Outer(CompilerBase):
 
         gc.disable()
         Compiler.define_pipelines, BaseFunction.get_call_type = _Inner.define_pipelines, remember
+        PassManager._ENFORCING = False
         try:
             return super().compile_extra(func)
         finally:
             Compiler.define_pipelines, BaseFunction.get_call_type = alone, look_up
+            PassManager._ENFORCING = checks
             if looks:
                 gc.enable()
 
