@@ -497,9 +497,9 @@ class _Outer(CompilerBase):
 
     def compile_extra(self, func: Callable[..., Any]) -> Any:
         """Compile a function and all that it calls."""
-        looks, alone, look_up = gc.isenabled(), Compiler.define_pipelines, BaseFunction.get_call_type
-        checks = PassManager._ENFORCING
-        found: dict[Any, Any] = {}
+        operations: Any = BaseFunction
+        looks, alone, look_up = gc.isenabled(), Compiler.define_pipelines, operations.get_call_type
+        checks, found = PassManager._ENFORCING, dict[Any, Any]()
 
         def remember(function: Any, context: Any, args: Any, kws: Any) -> Any:
             key = function, tuple(args), tuple(sorted(kws.items()))
@@ -508,12 +508,12 @@ class _Outer(CompilerBase):
             return found[key]
 
         gc.disable()
-        Compiler.define_pipelines, BaseFunction.get_call_type = _Inner.define_pipelines, remember
+        Compiler.define_pipelines, operations.get_call_type = _Inner.define_pipelines, remember
         PassManager._ENFORCING = False
         try:
             return super().compile_extra(func)
         finally:
-            Compiler.define_pipelines, BaseFunction.get_call_type = alone, look_up
+            Compiler.define_pipelines, operations.get_call_type = alone, look_up
             PassManager._ENFORCING = checks
             if looks:
                 gc.enable()
