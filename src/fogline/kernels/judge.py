@@ -320,15 +320,14 @@ def judge(live, opened, due, limits, pruned, cursor, near, room):
     Writes state (OUT, IN, HEAVY), probability and until; returns how many probabilities were worked out, how many rows
     are HEAVY, and the new end of the sums. `near` (open slots,) and `room` (see `scratch_of`) are worked in.
     """
-    again = np.zeros(due.shape[0], np.bool_)
     strong = words_of(live.columns.word_hi, opened)
-    return judge_some(live, opened, strong, False, None, due, again, limits, pruned, cursor, near, room)
+    return judge_some(live, opened, strong, False, None, due, None, limits, pruned, cursor, near, room)
 
 
 @inner
 def judge_some(live, opened, strong, bulk, steps, due, again, limits, pruned, cursor, near_room, room):
     """`judge`, where equal rows lie side by side (`again`: as the one before), and dominators are looked for in sorted
-    columns (`bulk`, `steps`; None: there are none). `strong`: the words of what is open, side by side."""
+    columns (`bulk`, `steps`). Both None: they are as they are. `strong`: the words of what is open, side by side."""
     uncertain, columns, threshold = live.uncertain, live.columns, limits.threshold
     evaluations, heavy = 0, 0
     scratch, coarse, ends = scratch_of(room), grid_of(room, uncertain.lo.shape[1]), np.empty((2, uncertain.lo.shape[1]))
@@ -336,7 +335,7 @@ def judge_some(live, opened, strong, bulk, steps, due, again, limits, pruned, cu
     kind, expiry = -1, 0.0
     for k in range(due.shape[0]):
         o = due[k]
-        if again[k]:
+        if again is not None and again[k]:
             cursor = follow(live, o, first, cursor)
             heavy += columns.state[o] == HEAVY
             if is_new_shadow(columns, o):

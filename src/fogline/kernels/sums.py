@@ -150,7 +150,7 @@ def refresh(live, m, threshold, scratch):
 def best_instances(uncertain, came, went):
     """The best instance (n, d) of each row that came, then of each that went; is it that of the one before, too?"""
     a, d = came.shape[0], uncertain.lo.shape[1]
-    best, again = np.empty((a + went.shape[0], d)), np.zeros(a + went.shape[0], np.bool_)
+    best, again = np.empty((a + went.shape[0], d)), np.empty(a + went.shape[0], np.bool_)
     for k in range(best.shape[0]):
         g = came[k] if k < a else went[k - a]
         for j in range(d):

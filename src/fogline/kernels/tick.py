@@ -77,7 +77,7 @@ from fogline.kernels.states import (
     waiting,
 )
 from fogline.kernels.sums import members_of, shift
-from fogline.kernels.uncertain import write_cells
+from fogline.kernels.uncertain import no_lists, write_cells
 from fogline.kernels.words import covers, words
 
 DONE, MET, FILL, GROW, CROWD, BRACKET = 0, 1, 2, 3, 4, 5  # what a call leaves to do
@@ -345,7 +345,7 @@ def meet(live, rows, group, lists, ends, met, instances):
         dominate(columns, boxes_of(live), boxes, which, went, group)
     group.forgotten += n - which.shape[0]
     group.spatial += n - which.shape[0] - counted_before(columns, rows.origin, which)
-    none = np.full(live.shared.shape[0], SHARED)
+    none = no_lists(live.shared.shape[0])
     ends[0] = write_cells(rows.uncertain, which, live.uncertain, used, ends[0], none, live.shared)
     enter(live, rows, boxes, which, until, group.now, instances)
     a = group.came

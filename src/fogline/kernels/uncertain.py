@@ -17,6 +17,15 @@ from fogline.kernels.sorting import argsort
 
 
 @inner
+def no_lists(d):
+    """Where shared lists begin, among rows that do not hold them."""
+    out = np.empty(d, np.int64)
+    for j in range(d):
+        out[j] = SHARED
+    return out
+
+
+@inner
 def _sort(value, weight, start, size):
     """Sort some values and their weights by value: few in place, many by a sort that allocates."""
     if size > 64:
