@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fogline.arrays import ONE, Floats, Ints, UncertainRows, empty_rows, unshared
+from fogline.arrays import ONE, SHARED, Floats, Ints, UncertainRows, empty_rows, unshared
 from fogline.kernels.compile import inner, kernel
 from fogline.kernels.sorting import argsort
 
