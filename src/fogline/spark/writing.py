@@ -9,7 +9,6 @@ often its state is committed, and no limit of Spark's on what a driver collects 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from time import perf_counter
@@ -38,6 +37,7 @@ from fogline.spark.files import Read
 from fogline.spark.partitions import PARTITIONS
 from fogline.spark.pipeline import journal
 from fogline.spark.preflight import preflight
+from fogline.spark.session import starting_a_query
 
 FEW = 16  # packed tables that are read from a file at once
 
@@ -125,11 +125,10 @@ class Writing:
         """Begin, or go on from the checkpoint; `read` makes rows of what the source has."""
         begin_all(self.output.config.sinks, self.output.info(plan, self._last("commits"), self.remark))
         count = None if plan.grouped or plan.deals else 1
-        report = journal(source, plan, self._spill(count), read)
-        writer = report.writeStream.foreachBatch(self._write).queryName("fogline")
-        writer = writer.option("checkpointLocation", f"{self.root}/{CHECKPOINT}").trigger(**trigger)
-        with _partitions(self.spark, count):
-            return writer.start()
+        with starting_a_query(self.spark, count):  # one group needs no more than one state store
+            report = journal(source, plan, self._spill(count), read)
+            writer = report.writeStream.foreachBatch(self._write).queryName("fogline")
+            return writer.option("checkpointLocation", f"{self.root}/{CHECKPOINT}").trigger(**trigger).start()
 
     def move(self, source: DataFrame, plan: AnyPlan, after: AnyPlan, read: Read | None = None) -> AnyPlan:
         """Go on with the successor of the run's repository: the plan then. What was begun is finished before."""
@@ -172,15 +171,3 @@ class Writing:
             self.synced.sync()
         write_batch(self.output, self.status, collected, number, seconds, self.remark)
         self.report(self.status)
-
-
-@contextmanager
-def _partitions(spark: SparkSession, count: int | None) -> Iterator[None]:
-    """What starts meanwhile has so many state stores: one group needs no more than one."""
-    before = spark.conf.get(PARTITIONS)
-    try:
-        if count is not None:
-            spark.conf.set(PARTITIONS, str(count))
-        yield
-    finally:
-        spark.conf.set(PARTITIONS, before)
