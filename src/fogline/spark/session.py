@@ -17,6 +17,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
+from weakref import WeakSet
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
@@ -61,7 +62,7 @@ ZONE = "spark.sql.session.timeZone"
 _OF_A_SESSION = (PROVIDER, FORMAT, FILES, CHANGELOG, COUNTING, RETAINED, ZONE)  # what each session of a server may have
 
 _ANY_MASTER = "local[*]"
-_ADVISED = "spark.fogline.advised"
+_advised: WeakSet[SparkSession] = WeakSet()  # what would hurt them has been stated
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _PYTHON = "spark.pyspark.python"
 _SOCKETS = "spark.python.unix.domain.socket.enabled"
@@ -203,7 +204,7 @@ def advise(spark: SparkSession) -> list[str]:
             f'state stores. Before the query first starts, spark.conf.set("{PARTITIONS}", "{fit or AT_LEAST}"); its '
             "checkpoint keeps it."
         )
-    if setting(spark, FILES, "") != PLAIN_FILES and _files_are_local(spark):
+    if _files_are_local(spark) and setting(spark, FILES, "") != PLAIN_FILES:
         advice.append(
             "checkpoints on local disks are slow with Spark's default file manager. "
             f'Before the query starts, spark.conf.set("{FILES}", "{PLAIN_FILES}").'
@@ -262,9 +263,9 @@ def warn_once(spark: SparkSession, *, stacklevel: int = 2) -> None:
 
 
 def _advice_once(spark: SparkSession) -> list[str]:
-    if setting(spark, _ADVISED, "") != "":
+    if spark in _advised:
         return []
-    spark.conf.set(_ADVISED, "true")
+    _advised.add(spark)
     return advise(spark)
 
 

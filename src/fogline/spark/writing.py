@@ -1,4 +1,6 @@
-"""How does what a batch reports come to the driver, and how much of it?
+"""How does what Spark evaluates reach the sinks of a run, batch by batch?
+
+After each micro-batch is evaluated, exactly once, what it reports is put into every sink; then Spark commits the batch.
 
 Where workers reach the output folder, the driver collects what is small, and for the rest the names of files that
 workers have written (`fogline.runs.spill`). Where only Spark does, such as in HDFS, Spark writes the batch into files
@@ -77,13 +79,6 @@ def _streamed(place: Folder, name: str, tables: Iterator[pa.Table]) -> bool:
         for table in chain([first], tables):
             writer.write_table(table)
     return True
-
-
-# --- writing ---
-# How does what Spark evaluates reach the sinks of a run, batch by batch?
-#
-# After each micro-batch is evaluated, exactly once, what it reports is put into every sink, and then Spark commits
-# it.
 
 
 class Writing:
