@@ -88,7 +88,7 @@ def test_a_run_brings_rocksdb_and_format_2_along_and_a_checkpoint_keeps_the_form
             own.conf.unset(FORMAT) if version is None else own.conf.set(FORMAT, version)
             df = stream(own, tmp_path / "in", 1)
             query = fl.spark.run(df, CASE.query, sinks=[sink], checkpoint=folder, trigger=ALL)
-            with pytest.raises(FoglineError) if version == formats[0] else nullcontext():
+            with pytest.raises(FoglineError, match="batch 2") if version == formats[0] else nullcontext():
                 waited(query)
         commits = folder / "checkpoint" / "commits"
         assert {(commits / str(number)).read_text()[:2] for number in range(CASE.files)} == {begun}
