@@ -1,4 +1,8 @@
-"""Where does a run on Spark get its rows from: files, or a topic of Kafka?"""
+"""How does a stream of files, or a topic of Kafka, become a folder of changes, and survive the night?
+
+`Run` reads what comes, watches, and after each micro-batch puts what it has to report into the output folder
+(`runs.config`) and other sinks (`spark.writing`). Spark's checkpoint lies in the same folder.
+"""
 
 from __future__ import annotations
 
@@ -78,14 +82,6 @@ def opened(
     limit = files.limit_of(config.stream, files_per_batch, max_rows_per_batch, remark)
     stream = files.stream(spark, config.stream, limit, by_name=output.by_name)
     return Source(stream, layout, shape is None, files.reader(layout), look)
-
-
-# --- running ---
-# How does a stream of files become a folder of changes, and survive the night?
-#
-# `Run` reads files as they come, watches, and after each micro-batch puts what it has to report into the output
-# folder
-# (`runs.config`) and other sinks (`spark.writing`). Spark's checkpoint lies in the same folder.
 
 
 class Run:

@@ -1,4 +1,6 @@
-"""How does what a batch reports come to the driver, and how much of it?
+"""How does what Spark evaluates reach the sinks of a run, batch by batch?
+
+After each micro-batch is evaluated, exactly once, what it reports is put into every sink; then Spark commits the batch.
 
 Where workers reach the output folder, the driver collects what is small, and for the rest the names of files that
 workers have written (`fogline.runs.spill`). Where only Spark does, such as in HDFS, Spark writes the batch into files
@@ -9,7 +11,6 @@ often its state is committed, and no limit of Spark's on what a driver collects 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from time import perf_counter
@@ -38,6 +39,7 @@ from fogline.spark.files import Read
 from fogline.spark.partitions import PARTITIONS
 from fogline.spark.pipeline import journal
 from fogline.spark.preflight import preflight
+from fogline.spark.session import starting_a_query
 
 FEW = 16  # packed tables that are read from a file at once
 
@@ -79,13 +81,6 @@ def _streamed(place: Folder, name: str, tables: Iterator[pa.Table]) -> bool:
     return True
 
 
-# --- writing ---
-# How does what Spark evaluates reach the sinks of a run, batch by batch?
-#
-# After each micro-batch is evaluated, exactly once, what it reports is put into every sink, and then Spark commits
-# it.
-
-
 class Writing:
     """A stream on its way to the sinks of a run."""
 
@@ -125,11 +120,10 @@ class Writing:
         """Begin, or go on from the checkpoint; `read` makes rows of what the source has."""
         begin_all(self.output.config.sinks, self.output.info(plan, self._last("commits"), self.remark))
         count = None if plan.grouped or plan.deals else 1
-        report = journal(source, plan, self._spill(count), read)
-        writer = report.writeStream.foreachBatch(self._write).queryName("fogline")
-        writer = writer.option("checkpointLocation", f"{self.root}/{CHECKPOINT}").trigger(**trigger)
-        with _partitions(self.spark, count):
-            return writer.start()
+        with starting_a_query(self.spark, count):  # one group needs no more than one state store
+            report = journal(source, plan, self._spill(count), read)
+            writer = report.writeStream.foreachBatch(self._write).queryName("fogline")
+            return writer.option("checkpointLocation", f"{self.root}/{CHECKPOINT}").trigger(**trigger).start()
 
     def move(self, source: DataFrame, plan: AnyPlan, after: AnyPlan, read: Read | None = None) -> AnyPlan:
         """Go on with the successor of the run's repository: the plan then. What was begun is finished before."""
@@ -172,15 +166,3 @@ class Writing:
             self.synced.sync()
         write_batch(self.output, self.status, collected, number, seconds, self.remark)
         self.report(self.status)
-
-
-@contextmanager
-def _partitions(spark: SparkSession, count: int | None) -> Iterator[None]:
-    """What starts meanwhile has so many state stores: one group needs no more than one."""
-    before = spark.conf.get(PARTITIONS)
-    try:
-        if count is not None:
-            spark.conf.set(PARTITIONS, str(count))
-        yield
-    finally:
-        spark.conf.set(PARTITIONS, before)
