@@ -161,7 +161,7 @@ def run(
         from fogline.cli.places import where_to
         from fogline.files.listing import must_exist
         from fogline.impute.chain import chain_of
-        from fogline.output.answers import read_answer
+        from fogline.output.answers import OutputReader
         from fogline.queries import each_of
         from fogline.runs.config import RunConfig
         from fogline.runs.lock import holding
@@ -207,7 +207,7 @@ def run(
             if finish(there, running) and follow:
                 finish(running.start(follow=True, **sizes, clock=clock), running)
             running.look()
-            members = read_answer(running.output.place, output).num_rows if config.keeps else None
+            members = OutputReader(running.output.place, output).answer().num_rows if config.keeps else None
         sum_up(running.status, members, config, perf_counter() - began)
         warn_of_rejects(running.status)
 

@@ -26,7 +26,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from fogline.errors import FoglineError
-from fogline.output.folder import LocalFolder
+from fogline.output.answers import OutputReader
 from fogline.page.past import EarlierReader, RowName
 from fogline.page.security import Guard, LineLog, RequestLog
 from fogline.page.state import State
@@ -190,7 +190,7 @@ class ServedPage:
 def page_of(output: str, token: str | None = None, log: LineLog | None = None) -> ServedPage:
     """The page of an output folder of this machine."""
     lines = log or LineLog(None)
-    store = Follower(LocalFolder(output), Path(output).name)
+    store = Follower(OutputReader(output, Path(output).name))
     hub = Hub(store, lambda seconds, viewers: lines.write("update", ms=round(seconds * 1e3, 1), viewers=viewers))
     past = EarlierReader(store)
 
