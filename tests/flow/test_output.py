@@ -64,7 +64,15 @@ def batches(count: int, seed: int) -> list[dict[str, pa.Table]]:
             changes.append({**row, "probability": p, **known})
         rejects = [{"g": "a", "row": "{}", "reason": f"number {number}"}] * (number % 3 == 0)
         sums: Sums = {("x", "a(1) -> x(2)", 4.0): Sum(1, 0.5, 0.25, 1, 0, 1, 0.5)} if number % 2 else {}
-        health = {"batch": number, "g": "a", "rows": len(changes), "waiting": 0, "live": 1, "answer": 1}
+        health = {
+            "batch": number,
+            "g": "a",
+            "time": clocks["a"],
+            "rows": len(changes),
+            "waiting": 0,
+            "live": 1,
+            "answer": 1,
+        }
         parts = {"changes": pa.Table.from_pylist(changes, CHANGES)}
         parts |= {"rejects": pa.Table.from_pylist(rejects)} if rejects else {}
         parts["health"] = pa.table(
@@ -403,7 +411,7 @@ def test_an_output_knows_its_checkpoint_and_its_stream(tmp_path):
 def test_a_batch_that_reports_nothing_is_no_hole(tmp_path):
     """It has no file at all, so the next batch must not state that it has one."""
     folder = BatchFolder(LocalFolder(tmp_path), QUERY, "out")
-    health = pa.table({"batch": [0]})
+    health = pa.table({"batch": [0], "time": [0]})
     for number, parts in enumerate([{HEALTH: health}, {}, {HEALTH: health}]):
         folder.write(number, parts)
     refuse_hole(LocalFolder(tmp_path), "out", after=-1)

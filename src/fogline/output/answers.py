@@ -151,7 +151,7 @@ class OutputReader:
 
         def read() -> dict[str | None, Shown]:
             health = counted(self.place.listing(HEALTH))
-            reached, batch = self._reached(), health[-1].last if health else -1
+            reached, batch = self.reached(), health[-1].last if health else -1
             rows = answer_of(self._standing(asked, at), asked, at)
 
             def shown(rows: pa.Table, query: Query) -> Shown:
@@ -164,6 +164,10 @@ class OutputReader:
             return {name: shown(_own(rows, name, query), query) for name, query in each_of(asked).items()}
 
         return again(read)
+
+    def standing(self, asked: Asked) -> pa.Table | None:
+        """The last change of each member of these queries' answers, as it was reported; None: there was no change."""
+        return again(lambda: standing(self._standing(asked, None), asked))
 
     def _standing(self, asked: Asked, at: str | None) -> list[pa.Table]:
         """Changes that add up to the answer at an instant, or now."""
@@ -209,7 +213,7 @@ class OutputReader:
             )
         return read_answer_checkpoint(self.place, checkpoints[chosen][1]) if chosen >= 0 else None
 
-    def _reached(self) -> Any:
+    def reached(self) -> Any:
         """The latest instant that any group's clock has come to; None: there is none."""
         latest = None
         for _, files in self.files(HEALTH):

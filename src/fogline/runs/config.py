@@ -21,7 +21,7 @@ from fogline.output.about import Alarms, read_about, write_about
 from fogline.output.files import counted
 from fogline.output.folder import Folder
 from fogline.output.folder_sink import BatchFolder, schemas_of
-from fogline.output.sink import RunInfo, Sink, places_of
+from fogline.output.sink import RunInfo, Sink, close_all, places_of
 from fogline.pipeline.limits import Full, GroupLimits
 from fogline.pipeline.names import ABOUT, CHANGES, CHECKPOINT, HEALTH, HERE, KINDS, MARK, REJECTS, REPOSITORIES, VIEWS
 from fogline.pipeline.plan import BUCKETS
@@ -325,6 +325,10 @@ class Output:
                 "knows one way to name what is in the answer; run them apart, or write to --output alone."
             )
         return RunInfo(self.mark, query, schemas_of(plan), tuple(member_key(query)), last, remark, self.new)
+
+    def close(self) -> None:
+        """No more batches come from this process."""
+        close_all(self.sinks)
 
     def shape(self) -> dict[str, Any] | None:
         """The columns of the stream as they were when the run began; None: it begins now. Another run is refused."""

@@ -19,7 +19,7 @@ from fogline.files.listing import absolute, files_of, is_local
 from fogline.files.settled import Layout
 from fogline.files.unread import Unread
 from fogline.output.folder import LocalFolder
-from fogline.output.sink import begin_all, close_all
+from fogline.output.sink import begin_all
 from fogline.pipeline.plans import AnyPlan
 from fogline.pipeline.report import Journal
 from fogline.runs.batch import from_packed, write_batch
@@ -88,7 +88,7 @@ class Embedded:
 
     def close(self) -> None:
         """No more batches come from this process."""
-        close_all(self.config.sinks)
+        self.output.close()
 
     def look(self) -> None:
         """Remark on files that are not read, each once."""

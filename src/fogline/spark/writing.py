@@ -23,7 +23,7 @@ from pyspark.sql.streaming import StreamingQuery
 from fogline.files.listing import absolute, is_local
 from fogline.output.folder import Folder
 from fogline.output.folder_sink import file_of
-from fogline.output.sink import begin_all, close_all
+from fogline.output.sink import begin_all
 from fogline.pipeline.limits import LARGE
 from fogline.pipeline.names import CHANGES, CHECKPOINT, HEALTH, REJECTS, VIEWS
 from fogline.pipeline.plans import AnyPlan
@@ -143,7 +143,7 @@ class Writing:
 
     def close(self) -> None:
         """No more batches come from this process."""
-        close_all(self.output.config.sinks)
+        self.output.close()
 
     def _last(self, log: str) -> int | None:
         """The last batch in a log of the checkpoint: `offsets` (begun) or `commits` (done); None: none."""
