@@ -284,6 +284,9 @@ def helpful() -> Iterator[None]:
         raise typer.Exit(130) from None
     except (typer.Exit, typer.Abort, typer.BadParameter):
         raise
+    except BrokenPipeError:  # who reads has seen enough, such as `head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still held goes nowhere
+        raise typer.Exit from None
     except Exception as error:
         for line in in_words(error):
             echo(line, err=True)

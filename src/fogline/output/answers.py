@@ -253,8 +253,8 @@ class OutputReader:
 
         return again(read)
 
-    def rejected(self, query: str | None = None) -> Counter[str]:
-        """How many rows were rejected, by the kind of reason; of one query, where it is named."""
+    def rejected(self, reason: str | None = None, query: str | None = None) -> Counter[str]:
+        """How many rows were rejected, by the kind of reason: of those whose reason holds this text, of one query."""
         self.about()
 
         def read() -> Counter[str]:
@@ -263,17 +263,17 @@ class OutputReader:
                 for file in files:
                     names = [name for name in (QUERY, "reason") if name in file.schema_arrow.names]
                     for k in range(file.num_row_groups):
-                        rows = file.read_row_group(k, names)
-                        for each in pc.value_counts((of_query(rows, query) if query else rows)["reason"]).to_pylist():
+                        rows = _holding(file.read_row_group(k, names), reason, query)
+                        for each in pc.value_counts(rows["reason"]).to_pylist():
                             found[kind_of_reason(each["values"])] += each["counts"]
             return found
 
         return again(read)
 
     def rejects(self, most: int | None = None, reason: str | None = None, query: str | None = None) -> pa.Table:
-        """Rejected rows, the newest first, each with its batch: at most so many, those whose reason holds this text.
+        """Rejected rows with their batches, the newest first, at most so many; of those that `rejected` counts.
 
-        Only as many files are read as are needed. A table without columns: there is none.
+        Only as many files are read as are needed. Where no row was ever rejected the table has no columns.
         """
         self.about()
 
@@ -281,14 +281,10 @@ class OutputReader:
             found: list[pa.Table] = []
             left = most
             for rows in self._rejects_newest_first():
-                rows = rows if query is None else of_query(rows, query)
-                if reason is not None:
-                    rows = rows.filter(pc.match_substring(rows["reason"], reason, ignore_case=True))
-                found.append(rows if left is None else rows.slice(0, left))
+                found.append(_holding(rows, reason, query).slice(0, left))
                 left = None if left is None else left - found[-1].num_rows
                 if left == 0:
                     break
-            found = [table for table in found if table.num_rows] or found[:1]
             return pa.concat_tables(found, promote_options="permissive") if found else pa.table({})
 
         return again(read)
@@ -367,6 +363,14 @@ def _tables(kept: Iterable[Kept], columns: list[str] | None = None) -> Iterator[
         for file in files:
             for k in range(file.num_row_groups):
                 yield held.last, file.read_row_group(k, columns)
+
+
+def _holding(rejects: pa.Table, reason: str | None, query: str | None) -> pa.Table:
+    """The rejects of one query, whose reasons hold a text in whatever case; None: of all, for any reason."""
+    rejects = rejects if query is None else of_query(rejects, query)
+    if reason is None:
+        return rejects
+    return rejects.filter(pc.match_substring(rejects["reason"], reason, ignore_case=True))
 
 
 def _own(rows: pa.Table, name: str | None, query: Query) -> pa.Table:
