@@ -81,7 +81,7 @@ def test_of_several_queries_one_may_be_asked_for(place):
     assert "it has q, other" in run("rejects", "out", "-q", "x", code=2).stderr
 
 
-def test_a_run_without_rejects_and_a_folder_without_a_run_are_said_to_be_so(place):
+def test_a_run_without_rejects_and_a_folder_without_a_run_are_named_so(place):
     for each in Path("in").iterdir():
         each.write_text(HEAD + f"a{each.stem},1,1,5\n")
     run("run", "in", "-q", "q.yaml", "-o", "out", "--engine", "embedded")

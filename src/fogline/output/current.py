@@ -55,7 +55,7 @@ class CurrentAnswer:
         self.failed: Exception | None = None  # what has gone wrong in the timer's thread
 
     def resume(self) -> None:
-        """The file of a run that ended before it could write it is brought up to date.
+        """Write the file anew, where a run ended before it could do so.
 
         What is wrong with files is not stated here, but by the reader that needs them.
         """
