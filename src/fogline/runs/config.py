@@ -16,6 +16,8 @@ import pyarrow.compute as pc
 from fogline.errors import FoglineError
 from fogline.files.listing import absolute, folders_in, plain
 from fogline.files.options import Options
+from fogline.impute.own import ImputeFunction
+from fogline.impute.protocol import Imputer
 from fogline.kafka.client import TopicOptions
 from fogline.output.about import Alarms, read_about, write_about
 from fogline.output.files import counted
@@ -141,6 +143,7 @@ def refuse_subfolders(stream: str) -> None:
 
 SPARK, EMBEDDED = ENGINES = ("spark", "embedded")
 PLANNED = (
+    "imputer",
     "every",
     "lateness",
     "ahead",
@@ -169,6 +172,7 @@ class RunConfig:
     hindsight: bool | None = None  # whether gaps are revised by later readings; None: where that was learnt
     options: Options = field(default_factory=Options)  # how files are read; what is not stated is looked for
     topic: TopicOptions | None = None  # how a topic of Kafka is read; None: as usual, or the stream is none
+    imputer: Imputer | ImputeFunction | None = None  # the user's own, asked first
     engine: str = SPARK  # what carries rows and state between stages: one of ENGINES
     sinks: tuple[Sink, ...] = ()  # where batches go, beside the folder
     accepts: bool = False  # going on with another repository than before
