@@ -106,10 +106,10 @@ def test_a_reader_may_leave_early(place):
         "json",
     ]
     script = "import sys; sys.stdin.readline()"
-    first = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    subprocess.run([sys.executable, "-c", script], stdin=first.stdout, check=True)
-    assert first.stdout is not None
-    assert first.stderr is not None
-    first.stdout.close()
-    assert "roken" not in first.stderr.read().decode()
-    assert first.wait() == 0
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as first:
+        subprocess.run([sys.executable, "-c", script], stdin=first.stdout, check=True)
+        assert first.stdout is not None
+        assert first.stderr is not None
+        first.stdout.close()
+        assert "roken" not in first.stderr.read().decode()
+        assert first.wait() == 0

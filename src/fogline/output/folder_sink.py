@@ -1,6 +1,12 @@
-"""What has a batch reported of each kind, as sinks get it?
+"""How do batches become files of a folder, exactly once?
 
-First what the driver holds, then what lies in files that workers wrote, read one after another.
+One Parquet file per batch in each of `changes/`, `rejects/` and `health/`, named by the batch's number; more than one
+where workers have written parts of it (`runs.spill`), and one for many as time goes by (`output.compaction`). A batch
+that is done again after a crash has the same number and the same content, and replaces what is there of it.
+
+`Reported` is what a batch has reported of one kind, as sinks get it: what the driver holds, then what lies in files
+that workers wrote. `BatchFolder` is the part of a run's own folder that holds batches; files of workers lie in it
+already, and get their names. `FolderSink` is a folder elsewhere, which `fogline answer` reads too.
 """
 
 from __future__ import annotations
@@ -102,18 +108,6 @@ def schemas_of(plan: AnyPlan) -> dict[str, pa.Schema]:
         REJECTS: schema_of(plan, REJECTS).append(pa.field(BATCH, pa.int64())),
         HEALTH: pa.schema([*about, *schema_of(plan, HEALTH)]),
     }
-
-
-# --- folder_sink ---
-# How do batches become files of a folder, exactly once?
-#
-# One Parquet file per batch in each of `changes/`, `rejects/` and `health/`, named by the batch's number; more than
-# one
-# where workers have written parts of it (`runs.spill`), and one for many as time goes by (`output.compaction`). A batch
-# that is done again after a crash has the same number and the same content, and replaces what is there of it.
-#
-# `BatchFolder` is the part of a run's own folder that holds them; files of workers lie in it already, and get their
-# names. `FolderSink` is a folder elsewhere, which `fogline answer` reads too.
 
 
 _NONE = pa.table({})

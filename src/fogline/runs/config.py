@@ -1,4 +1,10 @@
-"""May a run go on in a folder that another may have begun, and if not, what differs?"""
+"""What is a run, may it go on in a folder that another may have begun, and what does the folder know of it?
+
+The folder (`Output`) holds the checkpoint and, unless they go elsewhere alone, the batches (`output.folder_sink`).
+`about.json` remembers the query, the columns of the stream, where it came from and where its batches go; going on with
+another is refused, and the error names what differs. It also holds a mark that lies in the checkpoint too: the numbers
+of batches are those of that checkpoint and of no other.
+"""
 
 from __future__ import annotations
 
@@ -130,16 +136,6 @@ def refuse_subfolders(stream: str) -> None:
             "alone.\nPut the folder back where it was, or choose another output."
         )
 
-
-# --- output ---
-# What does the folder of a run know of it, and where do its batches go?
-#
-# The folder holds the checkpoint and, unless they go elsewhere alone, the batches (`output.folder_sink`). `about.json`
-# remembers the query, the columns of the stream, where it came from and where its batches go; going on with another
-# is
-# refused. It also holds a mark that lies in the checkpoint too: the numbers of batches are those of that checkpoint
-# and
-# of no other.
 
 SPARK, EMBEDDED = ENGINES = ("spark", "embedded")
 PLANNED = (
