@@ -24,18 +24,18 @@ from pyspark.sql.streaming import StreamingQuery
 from fogline.files.listing import absolute, is_local
 from fogline.output.folder import Folder
 from fogline.output.folder_sink import file_of
-from fogline.output.sink import begin_all, close_all
 from fogline.pipeline.limits import LARGE
 from fogline.pipeline.names import CHANGES, CHECKPOINT, HEALTH, REJECTS, VIEWS
 from fogline.pipeline.plans import AnyPlan
 from fogline.pipeline.stages import opened
 from fogline.runs.batch import Collected, collected, from_packed, write_batch
 from fogline.runs.checkpoint import Synced, mend
-from fogline.runs.config import Output, RunStatus
+from fogline.runs.config import RunConfig, RunStatus
 from fogline.runs.spill import COLLECTED, PIECES, Spill
-from fogline.runs.start import moved, must_fit
+from fogline.runs.start import StreamRun
 from fogline.spark.connect import must_have_jvm
 from fogline.spark.files import Read
+from fogline.spark.hadoop import folder
 from fogline.spark.partitions import PARTITIONS
 from fogline.spark.pipeline import journal
 from fogline.spark.preflight import preflight
@@ -81,13 +81,16 @@ def _streamed(place: Folder, name: str, tables: Iterator[pa.Table]) -> bool:
     return True
 
 
-class Writing:
-    """A stream on its way to the sinks of a run."""
+class SparkRun(StreamRun):
+    """A stream that Spark evaluates, on its way to the sinks of a run.
+
+    After each micro-batch is evaluated, exactly once, what it reports is put into every sink; then Spark commits it.
+    """
 
     def __init__(
         self,
         spark: SparkSession,
-        output: Output,
+        config: RunConfig,
         report: Callable[[RunStatus], None] = lambda status: None,
         remark: Callable[[str], None] = lambda text: None,
     ) -> None:
@@ -97,9 +100,9 @@ class Writing:
             "run it with the master of the cluster itself (spark://…, local[*]), or write the changes that "
             "fl.spark.watch gives with a sink of Spark's own",
         )
-        self.spark, self.output, self.report, self.remark = spark, output, report, remark
-        self.root = absolute(output.config.output)
-        self.status, self.looked = RunStatus(), False
+        self.spark, self.root = spark, absolute(config.output)
+        super().__init__(config, folder(self.root, spark), report, remark)
+        self.looked = False
         self.checkpoint = Path(self.root) / CHECKPOINT if is_local(self.root) else None
         self.synced = None if self.checkpoint is None else Synced(self.checkpoint)
 
@@ -114,30 +117,33 @@ class Writing:
         for path in [] if self.checkpoint is None else mend(self.checkpoint):
             self.remark(f"{str(path)!r} had no content, as after a power cut: its batch is done again.")
 
-    def start(
-        self, source: DataFrame, plan: AnyPlan, trigger: dict[str, Any], read: Read | None = None
+    def watch(
+        self,
+        source: DataFrame,
+        shape: dict[str, Any] | None,
+        planned: Callable[[RunConfig], AnyPlan],
+        trigger: dict[str, Any],
+        read: Read | None = None,
     ) -> StreamingQuery:
-        """Begin, or go on from the checkpoint; `read` makes rows of what the source has."""
-        begin_all(self.output.config.sinks, self.output.info(plan, self._last("commits"), self.remark))
+        """Begin (see `StreamRun.begin`), or go on from the checkpoint; `read` makes rows of what the source has."""
+        self.source, self.read = source, read
+        return self._started(self.begin(shape, planned), trigger)
+
+    def last(self) -> int | None:
+        """The last batch that Spark has committed; None: none."""
+        return self._last("commits")
+
+    def finish(self, plan: AnyPlan) -> None:
+        """The batch that was begun is done as it was begun."""
+        if self._last("offsets") != self._last("commits"):
+            self._started(plan, {"once": True}).awaitTermination()
+
+    def _started(self, plan: AnyPlan, trigger: dict[str, Any]) -> StreamingQuery:
         count = None if plan.grouped or plan.deals else 1
         with starting_a_query(self.spark, count):  # one group needs no more than one state store
-            report = journal(source, plan, self._spill(count), read)
+            report = journal(self.source, plan, self._spill(count), self.read)
             writer = report.writeStream.foreachBatch(self._write).queryName("fogline")
             return writer.option("checkpointLocation", f"{self.root}/{CHECKPOINT}").trigger(**trigger).start()
-
-    def move(self, source: DataFrame, plan: AnyPlan, after: AnyPlan, read: Read | None = None) -> AnyPlan:
-        """Go on with the successor of the run's repository: the plan then. What was begun is finished before."""
-        must_fit(plan, after)
-        last = self._last("commits")
-        if self._last("offsets") != last:
-            self.start(source, plan, {"once": True}, read).awaitTermination()
-            last = self._last("commits")
-        self.output.move(moved(self.output.config), 0 if last is None else last + 1)
-        return after
-
-    def close(self) -> None:
-        """No more batches come from this process."""
-        close_all(self.output.config.sinks)
 
     def _last(self, log: str) -> int | None:
         """The last batch in a log of the checkpoint: `offsets` (begun) or `commits` (done); None: none."""
