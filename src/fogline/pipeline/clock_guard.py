@@ -23,7 +23,7 @@ from fogline.arrays import Floats, Revisions
 from fogline.pipeline import exchange as blocks
 from fogline.pipeline import time_buckets as hearing
 from fogline.pipeline.exchange import (
-    Parcel,
+    GroupRows,
     RowBlock,
     concat,
     joined_revisions,
@@ -116,11 +116,11 @@ class Sifted:
         return self.screened + (0 if self.held is None else len(self.held.arrived))
 
 
-def sift_ahead(state: Ahead, parcels: Sequence[Parcel], length: float) -> Sifted:
+def sift_ahead(state: Ahead, chunks: Sequence[GroupRows], length: float) -> Sifted:
     """Which rows are taken, which are held, and which of those held earlier are released. `length` of a stretch."""
-    come = [parcel.rows for parcel in parcels if len(parcel.rows.arrived)]
-    news = joined(parcel.heard for parcel in parcels)
-    events = joined_revisions([parcel.revisions for parcel in parcels])
+    come = [each.rows for each in chunks if len(each.rows.arrived)]
+    news = joined(each.heard for each in chunks)
+    events = joined_revisions([each.revisions for each in chunks])
     if length == math.inf or not news:
         newest = max((cell.greatest for cell in news.values()), default=-math.inf)
         return Sifted(state, newest, come, None, [], 0, False, events)

@@ -2,7 +2,7 @@
 
 Decoded rows get rough bounds for what they lack and are compared with others of their group and stretch of time: what
 is surely beaten for all of its life need not travel (see `kernels/cover.py`). What is left gets its exact bounds and
-is packed, one parcel per group and chunk. No state, no order, no clock: any cut of the stream into chunks will do.
+goes to its group (`GroupRows`). No state, no order, no clock: any cut of the stream into chunks will do.
 
 A row may be a copy of another one, in the state or in another chunk, and be refused where its group is. So a row that
 may well be one drops no other, and is not dropped itself, so that its name is known there: of each group the rows of
@@ -11,7 +11,7 @@ Small chunks are not compared at all. What is left are rows in the midst of a la
 marked as `covering`, and the group does not do without them (see `engine/group.py`). Where sensors are remembered
 it is known which rows are new, and these alone drop others.
 
-Each row ends up in exactly one place: in the rows of a parcel, in its rejects, or among its `screened`.
+Each row ends up in exactly one place: in the rows of its group, in its rejects, or among its `screened`.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ from fogline.impute.scores import Sums, add
 from fogline.impute.scoring import Scorer
 from fogline.kernels.cover import Lives, matter
 from fogline.kernels.sorting import borders, repeats
-from fogline.pipeline.decode import Piece, asked_at_once, copies_in, numbered
-from fogline.pipeline.exchange import Parcel, RowBlock, concat, empty_block
+from fogline.kernels.uncertain import dense
+from fogline.pipeline.decode import DecodedRows, asked_at_once, copies_in, numbered
+from fogline.pipeline.exchange import GroupRows, RowBlock, concat, empty_block
 from fogline.pipeline.latest import newest
 from fogline.pipeline.plan import Plan
 from fogline.pipeline.rejects import RejectedRow, rejected
@@ -94,7 +95,7 @@ class Screening:
 
     def take(
         self,
-        piece: Piece,
+        piece: DecodedRows,
         context: Floats | None = None,
         fresh: Flags | None = None,
         hidden: Hidden | None = None,
@@ -127,7 +128,7 @@ class Screening:
         self.survivors.append(Survivors(cell[kept], block, new[kept], self.size + some))
         self.size += len(group)
 
-    def _refuse_copies(self, piece: Piece) -> None:
+    def _refuse_copies(self, piece: DecodedRows) -> None:
         """Of the copies in one piece one counts, unless a later row of an id replaces the others anyway."""
         if not self.query.latest:
             piece.rows.refused.update((int(k), DUPLICATE) for k in others(copies_in(piece, self.plan)))
@@ -139,8 +140,8 @@ class Screening:
         counts.rows += len(rejects)
         counts.outside_limits += outside_limits
 
-    def pack(self) -> list[tuple[Key, Parcel]]:
-        """One parcel per group; then the next chunk begins. `kept`: the numbers of the rows that the parcels hold."""
+    def pack(self) -> list[tuple[Key, GroupRows]]:
+        """What is left, by groups; then the next chunk begins. `kept`: the numbers of the rows that are left."""
         left = self._compared(self._left())
         self.kept = left.place
         group = self.hearing.groups()[left.cell]
@@ -148,13 +149,15 @@ class Screening:
             order = np.argsort(group, kind="stable")
             group, left = group[order], left.part(order)
         block = left.rows
+        if len(block.uncertain.value):  # so that each group has its own part of the pools, and nothing of dropped rows
+            block = block._replace(uncertain=dense(block.uncertain, np.arange(len(block.arrived))))
         cuts = np.searchsorted(group, np.arange(len(self.groups) + 1)).tolist()
-        parcels = []
+        groups = []
         for key, k in self.groups.items():
-            part = block if len(self.groups) == 1 else block.part(slice(cuts[k], cuts[k + 1]))
-            parcels.append((key, _parcel(self.counts[k], self.hearing.heard(k), part, self.reached)))
+            part = block if len(self.groups) == 1 else block.between(cuts[k], cuts[k + 1])
+            groups.append((key, _group_rows(self.counts[k], self.hearing.heard(k), part, self.reached)))
         self._clear()
-        return parcels
+        return groups
 
     def _compared(self, left: Survivors) -> Survivors:
         """The survivors with exact bounds; where those are narrower than the rough ones, compared once more."""
@@ -209,7 +212,9 @@ class Screening:
                 self.counts.append(GroupCounts())
         return np.array([self.groups[key] for key in keys], np.int64)
 
-    def _bounds(self, piece: Piece, context: Floats | None, left_out: Sequence[int]) -> tuple[Ints | None, Looked]:
+    def _bounds(
+        self, piece: DecodedRows, context: Floats | None, left_out: Sequence[int]
+    ) -> tuple[Ints | None, Looked]:
         """Which rows can be taken (None: all), and these with rough bounds for what they lack.
 
         Those with a gap that nothing can fill are refused, then copies of others.
@@ -232,7 +237,7 @@ class Screening:
             looked = looked.part(left if which is None else np.searchsorted(which, left))
         return left, looked
 
-    def _hear(self, piece: Piece, group: Ints, arrived: Floats, which: Ints | None) -> Ints:
+    def _hear(self, piece: DecodedRows, group: Ints, arrived: Floats, which: Ints | None) -> Ints:
         """(n,) the cells of the rows that are left. Only rows of one cell are compared: all of it is held, or none.
 
         `which`: the rows that are left; None: all.
@@ -320,7 +325,7 @@ class Screening:
         lo[which], hi[which], start[which] = exact.lo, exact.hi, exact.start
         return rows._replace(uncertain=rows.uncertain._replace(lo=lo, hi=hi, start=start))
 
-    def _score(self, piece: Piece, group: Ints, hidden: Hidden | None) -> None:
+    def _score(self, piece: DecodedRows, group: Ints, hidden: Hidden | None) -> None:
         """Hide a value here and there, and see how well it would have been imputed."""
         assert self.scorer is not None
         rows = piece.rows
@@ -335,7 +340,7 @@ class Screening:
         for row, one in self.scorer.score(evidence, hidden.part(taken), rows.kind):
             add(self.counts[group[row]].scores, one)
 
-    def _count(self, piece: Piece, group: Ints, which: Ints | None, lacking: Ints) -> None:
+    def _count(self, piece: DecodedRows, group: Ints, which: Ints | None, lacking: Ints) -> None:
         rows, n = piece.rows, len(self.counts)
         gaps = group[lacking if which is None else which[lacking]]
         came, incomplete = np.bincount(group, minlength=n), np.bincount(gaps, minlength=n)
@@ -348,7 +353,7 @@ class Screening:
             self.counts[group[i]].rejects.append(rejected(piece.row(i, self.plan), rows.refused[i]))
 
 
-def _parcel(counts: GroupCounts, heard: Heard, rows: RowBlock, reached: float) -> Parcel:
+def _group_rows(counts: GroupCounts, heard: Heard, rows: RowBlock, reached: float) -> GroupRows:
     screened = counts.rows - len(counts.rejects) - len(rows.arrived)
     numbers = counts.rows, counts.outside_limits, counts.incomplete, screened
-    return Parcel(rows, heard, *numbers, counts.rejects, counts.scores, reached, pairs=tuple(counts.pairs))
+    return GroupRows(rows, heard, *numbers, counts.rejects, counts.scores, reached, pairs=tuple(counts.pairs))

@@ -20,7 +20,7 @@ from fogline.files.settled import Layout
 from fogline.files.unread import Unread
 from fogline.output.folder import LocalFolder
 from fogline.output.sink import begin_all, close_all
-from fogline.pipeline.plans import AnyPlan
+from fogline.pipeline.plans import Plans
 from fogline.pipeline.report import Journal
 from fogline.runs.batch import from_packed, write_batch
 from fogline.runs.config import Output, RunConfig, RunStatus
@@ -103,7 +103,7 @@ class EmbeddedRun:
         self,
         running: Embedded,
         layout: Layout,
-        plan: AnyPlan,
+        plan: Plans,
         state: EmbeddedState,
         log: TakenFiles,
         files_per_batch: int | None,

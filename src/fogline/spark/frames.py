@@ -32,7 +32,7 @@ from fogline.runs.start import as_begun
 from fogline.sinks.places import refuse_overlaps, sink_for
 from fogline.spark.errors import plainly
 from fogline.spark.hadoop import folder
-from fogline.spark.pipeline import plan_for
+from fogline.spark.pipeline import plans_for
 from fogline.spark.writing import Writing
 
 FRAME = "dataframe:/"  # where the stream of such a run comes from, in about.json
@@ -112,7 +112,7 @@ def run(
         how |= {"hindsight": hindsight, "explain": explain, "max_state": limits.max_state}
         how["buckets"] = writing.output.buckets or buckets
         moves = not when.get("availableNow") and not when.get("once")
-        plan = plan_for(df, asked, config.repository, moves_idle=moves, **how)
+        plan = plans_for(df, asked, config.repository, moves_idle=moves, **how)
         if new:
             writing.output.begin({}, plan.buckets)
         started = writing.start(df, plan, when)

@@ -5,7 +5,7 @@ as many parts as tasks can run at once: on one machine its cores, on a cluster w
 the first second. A cluster is believed to have at least 8 cores; where dynamic allocation has no limit, at most 200,
 which is Spark's own default. `spark.sql.shuffle.partitions` of a user's own has the last word.
 
-Buckets of sensors, and shelves of groups, are a multiple of them, and are called by numbers that Spark's hash puts into
+Buckets of sensors, and shards of groups, are a multiple of them, and are called by numbers that Spark's hash puts into
 one part after the other: called 0, 1, 2 …, a third of the parts would stay empty, and others have three.
 """
 

@@ -13,7 +13,7 @@ from fogline.files.listing import absolute, is_local
 from fogline.files.settled import Layout
 from fogline.files.unread import Unread
 from fogline.kafka.client import is_topic
-from fogline.pipeline.plans import AnyPlan
+from fogline.pipeline.plans import Plans
 from fogline.runs.checkpoint import SourceLog
 from fogline.runs.config import PLANNED, Output, RunConfig, RunStatus
 from fogline.runs.start import as_begun, moved
@@ -22,7 +22,7 @@ from fogline.spark.errors import plainly
 from fogline.spark.files import Read
 from fogline.spark.hadoop import folder
 from fogline.spark.kafka import Topic, reader
-from fogline.spark.pipeline import plan_for
+from fogline.spark.pipeline import plans_for
 from fogline.spark.writing import Writing
 
 Remark = Callable[[str], None]
@@ -132,9 +132,9 @@ class Run:
                 "buckets": self.output.buckets,
             }
 
-            def planned(config: RunConfig) -> AnyPlan:
+            def planned(config: RunConfig) -> Plans:
                 known, formers = config.repository, config.formers
-                made: AnyPlan = plan_for(source, config.query, known, schema=layout.schema, formers=formers, **how)
+                made: Plans = plans_for(source, config.query, known, schema=layout.schema, formers=formers, **how)
                 return made
 
             plan = planned(config)

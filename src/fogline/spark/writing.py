@@ -26,7 +26,7 @@ from fogline.output.folder_sink import file_of
 from fogline.output.sink import begin_all, close_all
 from fogline.pipeline.limits import LARGE
 from fogline.pipeline.names import CHANGES, CHECKPOINT, HEALTH, REJECTS, VIEWS
-from fogline.pipeline.plans import AnyPlan
+from fogline.pipeline.plans import Plans
 from fogline.pipeline.stages import opened
 from fogline.runs.batch import Collected, collected, from_packed, write_batch
 from fogline.runs.checkpoint import Synced, mend
@@ -120,18 +120,18 @@ class Writing:
             self.remark(f"{str(path)!r} had no content, as after a power cut: its batch is done again.")
 
     def start(
-        self, source: DataFrame, plan: AnyPlan, trigger: dict[str, Any], read: Read | None = None
+        self, source: DataFrame, plan: Plans, trigger: dict[str, Any], read: Read | None = None
     ) -> StreamingQuery:
         """Begin, or go on from the checkpoint; `read` makes rows of what the source has."""
         begin_all(self.output.config.sinks, self.output.info(plan, self._last("commits"), self.remark))
-        count = None if plan.grouped or plan.deals else 1
+        count = None if plan.shards > 1 or plan.deals else 1
         report = journal(source, plan, self._spill(count), read)
         writer = report.writeStream.foreachBatch(self._write).queryName("fogline")
         writer = writer.option("checkpointLocation", f"{self.root}/{CHECKPOINT}").trigger(**trigger)
         with _partitions(self.spark, count):
             return writer.start()
 
-    def move(self, source: DataFrame, plan: AnyPlan, after: AnyPlan, read: Read | None = None) -> AnyPlan:
+    def move(self, source: DataFrame, plan: Plans, after: Plans, read: Read | None = None) -> Plans:
         """Go on with the successor of the run's repository: the plan then. What was begun is finished before."""
         must_fit(plan, after)
         last = self._last("commits")
