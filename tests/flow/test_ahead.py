@@ -19,7 +19,7 @@ from fogline.pipeline.clock_guard import Ahead
 from fogline.pipeline.exchange import GroupRows
 from fogline.pipeline.plan import make_plan
 from fogline.pipeline.report import Journal
-from fogline.pipeline.time_buckets import Cell, count_ids, hash_ids, joined, moved
+from fogline.pipeline.time_buckets import BucketStatistics, count_ids, hash_ids, joined, moved
 from fogline.rows.changes import answer_of
 from tests.flow.driving import Engine, changes_of, cut, pruned_rows, rows_of, take
 
@@ -180,12 +180,12 @@ def test_what_a_group_has_gone_on_without_is_given_up_and_the_state_stays_small(
         assert state.ahead.held is None or len(state.ahead.held.arrived) <= 4
         assert len(state.ahead.heard) <= 8
         again = Ahead.from_arrays(state.ahead.to_arrays(plan.signs, plan.id), plan.signs, plan.width)
-        assert (again.ground, again.since, list(again.heard)) == (
-            state.ahead.ground,
+        assert (again.frontier, again.since, list(again.heard)) == (
+            state.ahead.frontier,
             state.ahead.since,
             list(state.ahead.heard),
         )
-    assert state.ahead.ground == 7
+    assert state.ahead.frontier == 7
 
 
 def parcels(plan: Any, rows: list[Row]) -> list[GroupRows]:
@@ -273,12 +273,12 @@ def test_the_default_is_ten_lifetimes_or_a_day_or_off():
     assert ahead(SCHEMA, last=5) == float("inf")
 
 
-# --- The ground, and what is heard ------------------------------------------------------------------------------------
+# --- The frontier, and what is heard ----------------------------------------------------------------------------------
 
 
-def cell(names: str, least: float, greatest: float | None = None) -> Cell:
+def cell(names: str, least: float, greatest: float | None = None) -> BucketStatistics:
     ids = sorted(hash_ids(pa.array(list(names))).tolist())[:KEPT]
-    return Cell(least, least if greatest is None else greatest, len(names), np.array(ids, np.uint64))
+    return BucketStatistics(least, least if greatest is None else greatest, len(names), np.array(ids, np.uint64))
 
 
 def test_the_ground_moves_as_its_rule_states():

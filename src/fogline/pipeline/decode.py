@@ -228,7 +228,8 @@ def slices(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(waiting)
 
 
-# --- imputing ---
+# --- Imputing ---------------------------------------------------------------------------------------------------------
+#
 # What may each missing value of a stream be, written out?
 #
 # One line per possible value, as `fogline.impute.written` writes it, from decoded rows.

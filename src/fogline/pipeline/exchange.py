@@ -37,10 +37,10 @@ from fogline.arrays import (
 )
 from fogline.impute.scores import Sums, from_plain, to_plain
 from fogline.kernels.uncertain import dense
-from fogline.pipeline import time_buckets as hearing
+from fogline.pipeline import time_buckets
 from fogline.pipeline.plan import Plan
 from fogline.pipeline.rejects import RejectedRow
-from fogline.pipeline.time_buckets import Cell, Heard
+from fogline.pipeline.time_buckets import BucketStatistics, TimeBuckets
 from fogline.pipeline.watermark import HeardPair
 from fogline.query import Query
 from fogline.rows.cells import REAL
@@ -189,7 +189,7 @@ def _joined(uncertain: Sequence[UncertainRows]) -> UncertainRows:
 
 
 def to_arrays(block: RowBlock, signs: Floats) -> Arrays:
-    """The block as named arrays, for `packing.pack`. Cells that are what came are left out: they can be derived."""
+    """The block as named arrays, for `saved.pack`. Cells that are what came are left out: they can be derived."""
     out: Arrays = {"arrived": block.arrived, "expires": block.expires, "raw": block.raw}
     out["columns"] = table_as_bytes(pa.Table.from_batches([block.columns]))
     if block.covering.any():
@@ -257,7 +257,7 @@ def some_revisions(revisions: Revisions | None, which: Flags) -> Revisions | Non
 
 
 def revisions_to_arrays(revisions: Revisions | None, kind: pa.DataType, prefix: str) -> Arrays:
-    """As named arrays, for `packing.pack`; `kind` of the ids."""
+    """As named arrays, for `saved.pack`; `kind` of the ids."""
     if revisions is None:
         return {}
     numbers = {f"{prefix}{name}": each for name, each in revisions._asdict().items() if name != "id"}
@@ -281,7 +281,7 @@ class GroupRows:
     """What one chunk of a partition has for one group."""
 
     rows: RowBlock  # what can matter
-    heard: Heard  # of the rows that were not rejected, screened ones included
+    heard: TimeBuckets  # of the rows that were not rejected, screened ones included
     came: int  # rows of every sort
     outside_limits: int  # cells
     incomplete: int  # rows with gaps
@@ -343,8 +343,8 @@ def pack_groups(plan: Plan, groups: Sequence[tuple[Key, GroupRows]]) -> bytes:
         "numbers": np.array([[getattr(one, name) for name in NUMBERS] for one in each], np.int64),
         "lengths": np.array([_lengths(one) for one in each], np.int64),
     }
-    cells = [(stretch, cell) for one in each for stretch, cell in one.heard.items()]
-    arrays |= hearing.columns([stretch for stretch, _ in cells], [cell for _, cell in cells])
+    cells = [(bucket, cell) for one in each for bucket, cell in one.heard.items()]
+    arrays |= time_buckets.columns([bucket for bucket, _ in cells], [cell for _, cell in cells])
     events = joined_revisions([one.revisions for one in each])
     return pack(header, arrays | revisions_to_arrays(events, plan.id, _REVISIONS))
 
@@ -364,12 +364,12 @@ def unpack_groups(plan: Plan, packed: bytes) -> list[tuple[Key, GroupRows]]:
 def _unpacked(plan: Plan, header: dict[str, Any], arrays: Arrays) -> list[tuple[Key, GroupRows]]:
     every = from_arrays(arrays, plan.signs, plan.width)
     rows, heard, revised = (_cuts(each) for each in arrays["lengths"].T)
-    cells = hearing.cells_of(arrays)
+    cells = time_buckets.cells_of(arrays)
     events = revisions_from_arrays(arrays, _REVISIONS)
     out = []
     counted = NUMBERS[: arrays["numbers"].shape[1]]  # earlier versions had fewer
     for k, (key, numbers) in enumerate(zip(header["keys"], arrays["numbers"].tolist(), strict=True)):
-        of_group: dict[float, Cell] = dict(cells[slice(*heard[k])])
+        of_group: dict[float, BucketStatistics] = dict(cells[slice(*heard[k])])
         one = GroupRows(
             every.between(*rows[k]), of_group, **dict(zip(counted, numbers, strict=True)),
             rejects=[RejectedRow(*each) for each in header["rejects"][k]],

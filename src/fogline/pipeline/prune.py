@@ -1,6 +1,6 @@
 """What of a chunk of the stream can ever matter to the answer?
 
-Decoded rows get rough bounds for what they lack and are compared with others of their group and stretch of time: what
+Decoded rows get rough bounds for what they lack and are compared with others of their group and bucket of time: what
 is surely beaten for all of its life need not travel (see `kernels/cover.py`). What is left gets its exact bounds and
 goes to its group (`GroupRows`). No state, no order, no clock: any cut of the stream into chunks will do.
 
@@ -36,7 +36,7 @@ from fogline.pipeline.exchange import GroupRows, RowBlock, concat, empty_block
 from fogline.pipeline.latest import newest
 from fogline.pipeline.plan import Plan
 from fogline.pipeline.rejects import RejectedRow, rejected
-from fogline.pipeline.time_buckets import Heard, Hearing, hash_ids
+from fogline.pipeline.time_buckets import BucketCollector, TimeBuckets, hash_ids
 from fogline.pipeline.watermark import HeardPair, few_pairs, together
 from fogline.repository.sensors.gaps import Hidden
 from fogline.rows.names import DUPLICATE, Key, others
@@ -59,7 +59,7 @@ class GroupCounts:
 
 
 class Survivors(NamedTuple):
-    """Rows that can matter, and in which cell of the chunk: a group's stretch of time, see `heard`."""
+    """Rows that can matter, and in which cell of the chunk: a group's time bucket."""
 
     cell: Ints  # (n,)
     rows: RowBlock
@@ -89,7 +89,7 @@ class Screening:
         self.groups: dict[Key, int] = {}
         self.counts: list[GroupCounts] = []
         self.survivors: list[Survivors] = []
-        self.hearing = Hearing(self.plan.ahead)
+        self.collector = BucketCollector(self.plan.ahead)
         self.reached = -math.inf  # the instant that ids have reached together
         self.size = 0
 
@@ -144,7 +144,7 @@ class Screening:
         """What is left, by groups; then the next chunk begins. `kept`: the numbers of the rows that are left."""
         left = self._compared(self._left())
         self.kept = left.place
-        group = self.hearing.groups()[left.cell]
+        group = self.collector.groups()[left.cell]
         if len(self.groups) > 1:
             order = np.argsort(group, kind="stable")
             group, left = group[order], left.part(order)
@@ -155,7 +155,7 @@ class Screening:
         groups = []
         for key, k in self.groups.items():
             part = block if len(self.groups) == 1 else block.between(cuts[k], cuts[k + 1])
-            groups.append((key, _group_rows(self.counts[k], self.hearing.heard(k), part, self.reached)))
+            groups.append((key, _group_rows(self.counts[k], self.collector.heard(k), part, self.reached)))
         self._clear()
         return groups
 
@@ -192,7 +192,7 @@ class Screening:
 
     def _edge(self, cell: Ints, arrived: Floats) -> Flags:
         """Which rows could not go from a slice."""
-        edge: Flags = borders(cell, arrived, len(self.hearing.cells), CROWD)[1]
+        edge: Flags = borders(cell, arrived, len(self.collector.cells), CROWD)[1]
         return edge
 
     def _again(self, left: Survivors, done: Flags | None = None) -> Survivors:
@@ -246,9 +246,9 @@ class Screening:
         if plan.ahead < math.inf or plan.idle is not None:
             column = piece.block.columns.column(self.query.id)
             ids = hash_ids(column) if which is None else hash_ids(column)[which]
-        cell = self.hearing.hear(group, arrived, ids)
+        cell = self.collector.hear(group, arrived, ids)
         if plan.idle is not None and plan.moves_idle and ids is not None:
-            self.reached = max(self.reached, together(group, ids, arrived, self.hearing.near(cell)))
+            self.reached = max(self.reached, together(group, ids, arrived, self.collector.near(cell)))
             for number, pair in few_pairs(group, ids, arrived):
                 self.counts[number].pairs.append(pair)
         return cell
@@ -269,7 +269,7 @@ class Screening:
         if self.query.last is not None:
             kept = self._newest(cell, arrived, fresh) if self.at_end else np.arange(len(cell))
             return kept, np.zeros(len(kept), np.bool_)
-        inside, edge = borders(cell, arrived, len(self.hearing.cells), CROWD)
+        inside, edge = borders(cell, arrived, len(self.collector.cells), CROWD)
         if self.plan.remembers:
             inside = fresh
         else:
@@ -277,12 +277,12 @@ class Screening:
             edge |= ~fresh
         if done is not None:
             edge |= done
-        if (near := self.hearing.near(cell)) is not None:
+        if (near := self.collector.near(cell)) is not None:
             edge |= ~near
         if not self.at_end:
             return matter(cell, Lives(uncertain.lo, uncertain.hi, arrived, expires, inside, edge))
         # What has expired by the end, or is beaten then, never counts.
-        there = np.flatnonzero((expires > self.hearing.greatest()[cell]) | edge)
+        there = np.flatnonzero((expires > self.collector.greatest()[cell]) | edge)
         rows = Lives(uncertain.lo, uncertain.hi, np.zeros(len(cell)), expires, inside, edge)
         if len(there) == len(cell):
             return matter(cell, rows)
@@ -295,7 +295,7 @@ class Screening:
         """The rows `which` that no other of their cell and id replaces for sure; those that run ahead all stay."""
         assert version is not None
         kept = newest(cell, name, arrived, version[which], at_end=self.at_end)
-        if (near := self.hearing.near(cell)) is None:
+        if (near := self.collector.near(cell)) is None:
             return kept
         stay = ~near
         stay[kept] = True
@@ -304,7 +304,7 @@ class Screening:
     def _newest(self, cell: Ints, arrived: Floats, fresh: Flags) -> Ints:
         """The newest `last` rows of each cell, and those that arrived with the last of them; copies count once."""
         assert self.query.last is not None
-        cells = len(self.hearing.cells)
+        cells = len(self.collector.cells)
         order = np.flatnonzero(fresh)
         order = order[np.lexsort((-arrived[order], cell[order]))]
         begin = np.searchsorted(cell[order], np.arange(cells))
@@ -353,7 +353,7 @@ class Screening:
             self.counts[group[i]].rejects.append(rejected(piece.row(i, self.plan), rows.refused[i]))
 
 
-def _group_rows(counts: GroupCounts, heard: Heard, rows: RowBlock, reached: float) -> GroupRows:
+def _group_rows(counts: GroupCounts, heard: TimeBuckets, rows: RowBlock, reached: float) -> GroupRows:
     screened = counts.rows - len(counts.rejects) - len(rows.arrived)
     numbers = counts.rows, counts.outside_limits, counts.incomplete, screened
     return GroupRows(rows, heard, *numbers, counts.rejects, counts.scores, reached, pairs=tuple(counts.pairs))

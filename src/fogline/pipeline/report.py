@@ -169,11 +169,11 @@ def group_columns(query: Query, kind: str) -> list[str]:
     return [beside(name, taken) for name in query.by]
 
 
-# --- named ---
+# --- Several queries --------------------------------------------------------------------------------------------------
+#
 # Which columns have changes, rejects and health of several queries?
 #
-# Those of all queries, each once, behind the name of the query: what a query does not have is null. So all of them
-# are
+# Those of all queries, each once, behind the name of the query: what a query does not have is null. So all of them are
 # rows of one table, and those of one query, without what is null, are what it would report alone.
 
 

@@ -28,7 +28,7 @@ from fogline.pipeline.plan import Plan
 from fogline.pipeline.prune import SMALL, Screening
 from fogline.pipeline.rejects import rejected
 from fogline.pipeline.sensor_state import Opened, ReadingStore, bucket_of, name_of
-from fogline.pipeline.time_buckets import Hearing, hash_ids
+from fogline.pipeline.time_buckets import BucketCollector, hash_ids
 from fogline.repository.sensors.gaps import Hidden, Revised, gaps_of
 from fogline.repository.sensors.state import Name, SensorRows, SensorState
 from fogline.rows.cells import Reasons
@@ -122,10 +122,11 @@ def _copies(kept: SensorState, names: Sequence[Name], piece: DecodedRows) -> Fla
     return out
 
 
-# --- carrying ---
+# --- Values that are carried over -------------------------------------------------------------------------------------
+#
 # What do rows that are due carry over from the rows of their ids, those of the group and those before them?
 #
-# The rule: `skyline.carry`.
+# The rule: `engine.carry`.
 
 
 class Carrying:
@@ -293,9 +294,9 @@ class SensorStage:
 
     def _near(self, piece: DecodedRows) -> Flags | None:
         """Which rows do not run ahead of their groups, as far as this call shows it; None: all."""
-        hearing, ids = Hearing(self.plan.ahead), piece.block.columns.column(self.plan.query.id)
-        cell = hearing.hear(piece.group, piece.rows.arrived, hash_ids(ids))
-        return hearing.near(cell)
+        collector, ids = BucketCollector(self.plan.ahead), piece.block.columns.column(self.plan.query.id)
+        cell = collector.hear(piece.group, piece.rows.arrived, hash_ids(ids))
+        return collector.near(cell)
 
     def _joined(self, come: Sequence[BucketRows]) -> tuple[DecodedRows, list[Key]]:
         """The rows of several chunks as one, and the keys of the sensors that its names stand for."""
@@ -333,18 +334,15 @@ def decoded(block: RowBlock, plan: Plan, outside: Ints | None = None) -> Decoded
     return Decoded(source, plan.kind, block.arrived, block.expires, *cells, {}, block.gone, block.version)
 
 
-# --- due ---
+# --- Rows that are due ------------------------------------------------------------------------------------------------
+#
 # What is a row's gap, by the moment the row is due?
 #
 # Where rows wait for those that come late (`lateness`), the order in which they came shows nothing: a row's context,
-# what
-# its sensor has read before, is that of the moment it is due, in the order of time. And what a row carries over is of
-# the
-# row that it replaces. Only its group knows that moment, and that row. So rows travel and wait as they came, none of
-# them
-# screened, since each is a reading; the readings of a group's sensors lie with the group's state. When they are due,
-# and
-# are known as readings, those that cannot matter are dropped as elsewhere, unless some are late.
+# what its sensor has read before, is that of the moment it is due, in the order of time. And what a row carries over is
+# of the row that it replaces. Only its group knows that moment, and that row. So rows travel and wait as they came,
+# none of them screened, since each is a reading; the readings of a group's sensors lie with the group's state. When
+# they are due, and are known as readings, those that cannot matter are dropped as elsewhere, unless some are late.
 
 
 class Settled(NamedTuple):

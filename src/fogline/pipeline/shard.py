@@ -249,7 +249,8 @@ class Shard:
         if together is not None:
             ready = set(together.bundle.keys)
             self.frontiers |= {
-                key: header["ground"] for key, header in zip(together.bundle.keys, together.bundle.headers, strict=True)
+                key: header["frontier"]
+                for key, header in zip(together.bundle.keys, together.bundle.headers, strict=True)
             }
         if bundle is not None and ready:
             rest = [k for k, key in enumerate(bundle.keys) if key not in ready]
@@ -264,7 +265,7 @@ class Shard:
             done = self.runner.step(key, group, come.get(key, ()), watermark, self.store)
             reports.append(done.report)
             if not done.forgotten and watermark is None:
-                self.frontiers[key] = done.then.ahead.ground
+                self.frontiers[key] = done.then.ahead.frontier
             if not done.forgotten and fits(done.then):
                 small.append((key, done.then))
             elif not done.forgotten:

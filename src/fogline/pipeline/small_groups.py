@@ -28,7 +28,7 @@ from fogline.engine.store import (
     split_columns,
 )
 from fogline.impute.scores import Sums, add
-from fogline.pipeline import time_buckets as hearing
+from fogline.pipeline import time_buckets
 from fogline.pipeline.clock_guard import Ahead, Sifted, sift_ahead
 from fogline.pipeline.exchange import NUMBERS, GroupRows, RowBlock, concat, empty_block
 from fogline.pipeline.loaded import LoadedGroup
@@ -57,8 +57,8 @@ _OF = {
     "out": ("joint",),
     "open": ("open",),
     "markers": ("marker_time", "marker_version", "marker_id"),
-    "stretches": (f"{hearing.PREFIX}times", f"{hearing.PREFIX}sizes"),
-    "hashes": (f"{hearing.PREFIX}ids",),
+    "buckets": (f"{time_buckets.PREFIX}times", f"{time_buckets.PREFIX}sizes"),
+    "hashes": (f"{time_buckets.PREFIX}ids",),
 }  # fmt: skip
 SORT_OF = {name: kind for kind, names in _OF.items() for name in names}
 _SIZE = "size of "  # before the names of arrays
@@ -133,7 +133,7 @@ def bundled(runner: GroupRunner, groups: Sequence[tuple[Key, LoadedGroup]]) -> B
     plan = runner.plan
     columns = join_columns([each.group for _, each in groups], len(plan.query.names), plan.id)
     headers = [
-        {"clock": each.clock, "timer": each.timer, "ground": each.ahead.ground, **save_group(each.group)}
+        {"clock": each.clock, "timer": each.timer, "frontier": each.ahead.frontier, **save_group(each.group)}
         for _, each in groups
     ]
     latest = [each["latest"] or {"out": 0, "open": 0, "markers": 0} for each in headers]
@@ -142,17 +142,17 @@ def bundled(runner: GroupRunner, groups: Sequence[tuple[Key, LoadedGroup]]) -> B
         "newest": [each["newest_ids"] for each in headers],
         "queue": [0 if each["order"] is None else each["order"][1] for each in headers],
         **{kind: [each[kind] for each in latest] for kind in ("out", "open", "markers")},
-        "stretches": [len(each.ahead.heard) for _, each in groups],
+        "buckets": [len(each.ahead.heard) for _, each in groups],
         "hashes": [sum(len(cell.ids) for cell in each.ahead.heard.values()) for _, each in groups],
     }
     sizes = {kind: np.array(each, np.int64) for kind, each in counts.items()}
     sizes |= {kind: columns.pop(kind) for kind in ("pools", "sums")}
-    cells = [(stretch, cell) for _, each in groups for stretch, cell in each.ahead.heard.items()]
-    heard = hearing.columns([stretch for stretch, _ in cells], [cell for _, cell in cells])
+    cells = [(bucket, cell) for _, each in groups for bucket, cell in each.ahead.heard.items()]
+    heard = time_buckets.columns([bucket for bucket, _ in cells], [cell for _, cell in cells])
     columns |= heard or {
-        f"{hearing.PREFIX}times": np.empty((0, 3)),
-        f"{hearing.PREFIX}sizes": np.empty((0, 2), np.int64),
-        f"{hearing.PREFIX}ids": hearing.NO_IDS,
+        f"{time_buckets.PREFIX}times": np.empty((0, 3)),
+        f"{time_buckets.PREFIX}sizes": np.empty((0, 2), np.int64),
+        f"{time_buckets.PREFIX}ids": time_buckets.NO_IDS,
     }
     return Bundle([key for key, _ in groups], headers, sizes, columns)
 
@@ -161,11 +161,11 @@ def unbundled(runner: GroupRunner, bundle: Bundle) -> list[LoadedGroup]:
     """The groups of a bundle, loaded."""
     arrays = bundle.columns | {kind: bundle.sizes[kind] for kind in ("pools", "sums")}
     groups = split_columns(bundle.headers, arrays, runner.plan.query, runner.empty)
-    cells, at, out = hearing.cells_of(bundle.columns), 0, []
-    for group, header, stretches in zip(groups, bundle.headers, bundle.sizes["stretches"].tolist(), strict=True):
-        ahead = Ahead(header["ground"], dict(cells[at : at + stretches]))
+    cells, at, out = time_buckets.cells_of(bundle.columns), 0, []
+    for group, header, buckets_of in zip(groups, bundle.headers, bundle.sizes["buckets"].tolist(), strict=True):
+        ahead = Ahead(header["frontier"], dict(cells[at : at + buckets_of]))
         out.append(LoadedGroup(group, header["clock"], None, header["timer"], ahead))
-        at += stretches
+        at += buckets_of
     return out
 
 
@@ -181,12 +181,13 @@ def _taken(column: Any, places: Ints) -> Any:
     return column.take(pa.array(places)) if isinstance(column, pa.Array) else column[places]
 
 
-# --- together ---
+# --- Groups that take their rows side by side -------------------------------------------------------------------------
+#
 # Which groups of a bundle can take their rows together, and what becomes of them?
 #
 # Those whose rows simply enter: none is late, a copy, held, rejected or revised, and nothing has to be looked at that
 # only a loaded group can do. That is nearly every group of nearly every call. They go from columns to columns
-# (`skyline.many`) and report what each would report alone. The others are left as they were, to be loaded one by one.
+# (`engine.groups`) and report what each would report alone. The others are left as they were, to be loaded one by one.
 
 
 FEW = 4  # groups for which it does not pay
@@ -260,14 +261,14 @@ def _loaded(plan: Plan, bundle: Bundle) -> Groups:
 
 def _call(plan: Plan, bundle: Bundle, come: Mapping[Key, Sequence[GroupRows]]) -> _ManyTurns | None:
     """The groups whose rows simply enter, with those; None: there are too few."""
-    cells, at = hearing.cells_of(bundle.columns), 0
+    cells, at = time_buckets.cells_of(bundle.columns), 0
     sifted: list[Sifted] = []
     which = []
     for k, (key, header, heard) in enumerate(
-        zip(bundle.keys, bundle.headers, bundle.sizes["stretches"].tolist(), strict=True)
+        zip(bundle.keys, bundle.headers, bundle.sizes["buckets"].tolist(), strict=True)
     ):
         some = come[key]
-        found = sift_ahead(Ahead(header["ground"], dict(cells[at : at + heard])), some, plan.ahead)
+        found = sift_ahead(Ahead(header["frontier"], dict(cells[at : at + heard])), some, plan.ahead)
         at += heard
         if _is_plain(found, some, header["clock"]):
             which.append(k)
@@ -333,10 +334,10 @@ def _saved(runner: GroupRunner, call: _ManyTurns, groups: Groups, expired: Ints)
     newest = np.array([each["newest"] for each in was.headers], np.float64)
     np.maximum.at(newest, call.group, rows.arrived)
     columns["newest_id"], sizes["newest"] = _newest(call, newest)
-    cells = [(stretch, cell) for each in call.sifted for stretch, cell in each.state.heard.items()]
-    sizes["stretches"] = np.array([len(each.state.heard) for each in call.sifted], np.int64)
+    cells = [(bucket, cell) for each in call.sifted for bucket, cell in each.state.heard.items()]
+    sizes["buckets"] = np.array([len(each.state.heard) for each in call.sifted], np.int64)
     sizes["hashes"] = np.array([sum(len(c.ids) for c in each.state.heard.values()) for each in call.sifted], np.int64)
-    columns |= hearing.columns([stretch for stretch, _ in cells], [cell for _, cell in cells])
+    columns |= time_buckets.columns([bucket for bucket, _ in cells], [cell for _, cell in cells])
     headers = _headers(runner, call, groups, (newest, sizes["newest"], expired))
     return Bundle(was.keys, headers, was.sizes | sizes, was.columns | columns)
 
@@ -351,7 +352,7 @@ def _headers(
         call.bundle.headers, call.sifted, live_headers(groups), each_group, strict=True
     ):
         timer = runner.timers.of(clock, newest, first)
-        own = {"clock": clock, "timer": timer, "ground": found.state.ground, "newest": newest, "newest_ids": ids}
+        own = {"clock": clock, "timer": timer, "frontier": found.state.frontier, "newest": newest, "newest_ids": ids}
         out.append(was | live | own | {"expired_on_arrival": was["expired_on_arrival"] + expired})
     return out
 

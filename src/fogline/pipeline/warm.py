@@ -29,7 +29,7 @@ from fogline.pipeline.plan import Plan, make_plan
 from fogline.pipeline.plans import Plans
 from fogline.pipeline.sensors import SensorStage
 from fogline.pipeline.stages import dealt, pruned
-from fogline.pipeline.time_buckets import Cell
+from fogline.pipeline.time_buckets import BucketStatistics
 from fogline.query import Query, Rule
 from fogline.repository.access import TreeAccess
 from fogline.repository.history import Column, History
@@ -117,7 +117,7 @@ def steps() -> Iterator[str]:
 
 
 def _share(rows: pa.Table) -> None:
-    """Ticks of so many rows that several threads work on them, and what stretches of time have heard."""
+    """Ticks of so many rows that several threads work on them, and what buckets of time have heard."""
     uncertain = rows.set_column(rows.schema.get_field_index("c"), "c", _uncertain(rows.column("c").to_pylist()))
     before = threads()
     allow(max(2, before))
@@ -127,7 +127,7 @@ def _share(rows: pa.Table) -> None:
         monitor.advance(now, uncertain.set_column(rows.schema.get_field_index("t"), "t", times))
     allow(before)
     ids = np.arange(2, dtype=np.uint64)
-    Cell(0.0, 1.0, 2, ids).join(Cell(0.0, 1.0, 2, ids))
+    BucketStatistics(0.0, 1.0, 2, ids).join(BucketStatistics(0.0, 1.0, 2, ids))
 
 
 def _look_up(random: np.random.Generator) -> None:

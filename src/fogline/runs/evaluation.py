@@ -25,7 +25,7 @@ from fogline.pipeline.runner import Runners
 from fogline.pipeline.sensors import SensorStage
 from fogline.pipeline.shard import Shard, timer_of
 from fogline.pipeline.stages import Pruned, dealt, of_query, pruned
-from fogline.pipeline.time_buckets import stretches
+from fogline.pipeline.time_buckets import buckets_of
 from fogline.pipeline.watermark import Farthest, HeardPair, event
 from fogline.rows.names import Key
 from fogline.runs.embedded_state import EmbeddedState, Entry
@@ -134,7 +134,7 @@ class Evaluation:
                 continue
             reach = frontiers[key] + 1 if plan.ahead < math.inf else math.inf
             newest, own = np.array([each.newest for each in pairs]), zlib.crc32(key.encode())
-            near = stretches(newest, plan.ahead) <= reach
+            near = buckets_of(newest, plan.ahead) <= reach
             taken: list[HeardPair] = [each for each, is_near in zip(pairs, near.tolist(), strict=True) if is_near]
             then = then.with_pairs((each._replace(name=each.name ^ own) for each in taken), plan.ahead)
         if then != before:

@@ -42,7 +42,7 @@ class MemoryStore:
 
 
 def must_get(store: StateStore, namespace: str, key: str = "", part: int = 0) -> bytes:
-    """What was put there; an error where nothing is, since other state says that there is something."""
+    """What was put there; an error where nothing is, since other state states that there is something."""
     found = store.get(namespace, key, part)
     if found is None:
         of = f" of {key}" if key else ""
