@@ -19,22 +19,21 @@ from fogline.files.listing import absolute, files_of, is_local
 from fogline.files.settled import Layout
 from fogline.files.unread import Unread
 from fogline.output.folder import LocalFolder
-from fogline.output.sink import begin_all, close_all
 from fogline.pipeline.plans import Plans
 from fogline.pipeline.report import Journal
 from fogline.runs.batch import from_packed, write_batch
-from fogline.runs.config import Output, RunConfig, RunStatus
+from fogline.runs.config import RunConfig, RunStatus
 from fogline.runs.embedded_state import EmbeddedState, Intent
 from fogline.runs.evaluation import Evaluation
 from fogline.runs.spill import COLLECTED, Carrier, Spill
-from fogline.runs.start import as_begun, layout_for, moved, plans_for_files
+from fogline.runs.start import StreamRun, layout_for, plan_for_files
 from fogline.runs.taken import ROWS, FileRows, FoundFile, TakenFiles, batch_of
 
 PAUSE = 0.2  # seconds between looks for new files
 _PACKED = pa.schema([("kind", pa.string()), ("part", pa.binary())])
 
 
-class Embedded:
+class Embedded(StreamRun):
     """One stream being watched into a folder, by this process."""
 
     def __init__(
@@ -49,10 +48,7 @@ class Embedded:
                     f"{path!r} does not lie on this machine, where the embedded engine works; "
                     "use --engine spark, or files of this machine."
                 )
-        place = LocalFolder(absolute(config.output))
-        self.config, self.report, self.remark = as_begun(config, place), report, remark
-        self.output = Output(place, self.config)
-        self.status = RunStatus()
+        super().__init__(config, LocalFolder(absolute(config.output)), report, remark)
         self.unread: Unread | None = None
 
     def start(
@@ -67,28 +63,30 @@ class Embedded:
 
         A batch has at most so many files and rows; a file that has more goes on in the next one.
         """
-        sizes = files_per_batch, max_rows_per_batch or ROWS
-        layout, new = layout_for(self.output, clock, self.remark)
-        plan, after = plans_for_files(self.output, layout, follow=follow)
-        if new:
-            self.output.begin(layout.to_dict(), plan.buckets)
-        state = EmbeddedState(self.output.place)
-        begin_all(self.config.sinks, self.output.info(plan, None if state.batch < 0 else state.batch, self.remark))
-        log = TakenFiles(state, self.config.stream, by_name=self.output.by_name)
-        self.unread = Unread(self.config.stream, log, by_name=log.by_name)
+        self.layout, new = layout_for(self.output, clock, self.remark)
+        self.sizes = files_per_batch, max_rows_per_batch or ROWS
+
+        def planned(config: RunConfig) -> Plans:
+            return plan_for_files(config, self.layout, follow=follow, buckets=self.output.buckets)
+
+        plan = self.begin(self.layout.to_dict() if new else None, planned)
+        self.unread = Unread(self.config.stream, self.log, by_name=self.log.by_name)
         for text in self.unread.begin():
             self.remark(text)
-        begun = EmbeddedRun(self, layout, plan, state, log, *sizes)
-        if after is None:
-            return begun
-        begun.finish()
-        self.config = moved(self.config)
-        self.output.move(self.config, state.batch + 1)
-        return EmbeddedRun(self, layout, after, state, log, *sizes)
+        return EmbeddedRun(self, self.layout, plan, self.state, self.log, *self.sizes)
 
-    def close(self) -> None:
-        """No more batches come from this process."""
-        close_all(self.config.sinks)
+    def open(self) -> None:
+        """The state of all stages, and the files that were taken."""
+        self.state = EmbeddedState(self.output.place)
+        self.log = TakenFiles(self.state, self.config.stream, by_name=self.output.by_name)
+
+    def last(self) -> int | None:
+        """The last batch that is committed; None: none."""
+        return None if self.state.batch < 0 else self.state.batch
+
+    def finish(self, plan: Plans) -> None:
+        """Do the batch that was begun and not finished, if there is one."""
+        EmbeddedRun(self, self.layout, plan, self.state, self.log, *self.sizes).finish()
 
     def look(self) -> None:
         """Remark on files that are not read, each once."""

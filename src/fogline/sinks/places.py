@@ -1,4 +1,4 @@
-"""How do record batches reach a library that reads them as a stream, in types that its store has?"""
+"""Which sink a text names, and in which types a library gets record batches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, parse_qsl, quote, urlsplit
 import pyarrow as pa
 
 from fogline.errors import FoglineError, QueryError, did_you_mean
-from fogline.files.listing import absolute, is_local, plain
+from fogline.files.listing import absolute, is_local, must_be_apart, plain
 from fogline.output.sink import Sink, places_of
 
 
@@ -57,18 +57,15 @@ def streamed(
         raise
 
 
-# --- places ---
-# Which sink does a text name?
+# --- Which sink a text names ------------------------------------------------------------------------------------------
 #
 # `postgresql://user@host:port/database?table=NAME`, `delta:PATH`, `kafka://host:port/topic`,
 # `webhook+https://host/path`; anything without a scheme is the path of a folder. `${NAME}` in a text stands for a
 # variable of the environment, so that secrets need not be typed: a command line is seen by others, and kept in a
-# history.
-# A variable holds a password as it is, whatever characters that has, or a whole address.
+# history. A variable holds a password as it is, whatever characters that has, or a whole address.
 #
 # Of many receivers of web requests the path is the secret. So of a web address nothing but scheme and host is ever
-# shown,
-# and behind the host only plain words may be typed: small letters, or a short number.
+# shown, and behind the host only plain words may be typed: small letters, or a short number.
 
 # scheme -> module of this room, class with `from_url`
 SCHEMES = {
@@ -114,6 +111,21 @@ def sink_for(url: str, *, typed: bool = False) -> Sink:
         raise
     except ValueError:  # of the parts of an address
         raise QueryError(f"{shown(url)!r} is no address that can be read; look at its host and port.") from None
+
+
+def sinks_of(sinks: Sequence[Sink | str], folder: str, stream: str | None = None) -> tuple[Sink, ...]:
+    """What a run was given as sinks, as sinks: objects with `put`, or texts that name places.
+
+    `folder`: its own; `stream`: the files that it reads. Neither may be among the places.
+    """
+    places = tuple(sink_for(each) if isinstance(each, str) else each for each in sinks)
+    for each in places:
+        if not callable(getattr(each, "put", None)):
+            raise FoglineError(f"a sink is an object with put(number, changes, rejects, health), not {each!r}.")
+        if stream is not None and (path := getattr(each, "path", None)) is not None:
+            must_be_apart(stream, str(path))
+    refuse_overlaps(places, folder)
+    return places
 
 
 def refuse_overlaps(sinks: Sequence[Sink], folder: str) -> None:

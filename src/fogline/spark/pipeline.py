@@ -48,7 +48,7 @@ from fogline.spark.processors import (
     packed_bucket,
     packed_groups,
 )
-from fogline.spark.session import warn_once
+from fogline.spark.session import must_keep_streams, warn_once
 from fogline.spark.share import shared
 from fogline.state.store import MemoryStore, StateStore
 
@@ -118,6 +118,7 @@ def journal(df: DataFrame, plans: Plans, spill: Spill | None = None, read: Read 
     """
     if not df.isStreaming:
         return _pruned(df, plans, read).groupBy("shard").applyInArrow(_at_the_end(plans), _JOURNAL)
+    must_keep_streams(df.sparkSession)
     warn_once(df.sparkSession)
     # The projection takes the event time away from the operator that follows: the watermark moves its timers, but there
     # is no column left by which it could drop late rows.
@@ -249,6 +250,7 @@ def impute(df: DataFrame, query: Query, repository: Repository) -> DataFrame:
     buckets = dealt(df, plans).groupBy("bucket")
     if not df.isStreaming:
         return buckets.applyInArrow(_remembered_by_sensor(plans), schema)
+    must_keep_streams(df.sparkSession)
     packed = buckets.transformWithStateInPandas(ImputeProcessor(plans), "part binary", "Update", "None")
     return packed.mapInArrow(_opened, schema)
 
