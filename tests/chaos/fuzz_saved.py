@@ -26,18 +26,19 @@ import fogline as fl
 from fogline.kernels import compile as machine_code
 from fogline.output.about import read_about
 from fogline.output.folder import LocalFolder
-from fogline.pipeline import stages
-from fogline.pipeline.exchange import Parcel, from_crate
+from fogline.pipeline.exchange import pack_bucket, pack_groups, unpack_bucket, unpack_groups
 from fogline.pipeline.plan import make_plan
-from fogline.pipeline.state import from_cell, from_state
+from fogline.pipeline.plans import Plans
+from fogline.pipeline.stages import dealt, pruned
 from fogline.runs.embedded import Embedded
 from fogline.runs.embedded_state import EmbeddedState
 from fogline.saved import MAGIC, pack, unpack
+from fogline.state.format import from_state, from_value
 from tests.chaos.mutating import damaged, every_bit, refused
 from tests.flow.embedding import APPENDED, CASES, NEWEST, changes_of_ids, config_of, learnt, readings, run, write_stream
 from tests.walks import QUERY, walks
 
-STATES, CELLS = ("group", "bucket"), ("cells", "parts", "pages", "bucket readings")
+STATES, VALUES = ("groups", "large", "sensors"), ("waiting", "readings", "changelog")  # in stores: states, beside them
 
 
 @dataclass(frozen=True)
@@ -124,19 +125,19 @@ def states() -> tuple[Saved, ...]:
             running = run(config_of(case, Path(folder)))
             plan = _plan(running)
             kept = EmbeddedState(running.output.place).kept
-            for what in (*STATES, *CELLS):
-                entries = [entry for entry in kept if entry.what == what][:1]
-                read: Callable[[bytes], Any] = from_cell_read if what in CELLS else _state_reader(plan)
+            for what in (*STATES, *VALUES):
+                entries = [entry for entry in kept if entry.what.rpartition(" ")[2] == what][:1]
+                read: Callable[[bytes], Any] = from_cell_read if what in VALUES else _state_reader(plan)
                 found += [Saved(f"{what} of {name}", kept[entry], read) for entry in entries]
     return tuple(found)
 
 
 def from_cell_read(saved: bytes) -> Any:
-    return from_cell(saved, "cell")
+    return from_value(saved, "cell")
 
 
 def _state_reader(plan: Any) -> Callable[[bytes], Any]:
-    return lambda saved: from_state(plan, saved, "state of a group")
+    return lambda saved: from_state(plan.first, saved, "state of a group")
 
 
 def _plan(running: Embedded) -> Any:
@@ -148,25 +149,19 @@ def _plan(running: Embedded) -> Any:
 
 @cache
 def travelling() -> tuple[Saved, ...]:
-    """Parcels, crates and packets."""
+    """Rows by group, and for a bucket of sensors."""
     table = readings(60, 4)
     plan = make_plan(APPENDED, table.schema)
-    [parcels, *_] = stages.screened(plan, table.to_batches())
-    [crates, *_] = stages.screened(plan, table.to_batches(), together=True)
+    [chunk, *_] = pruned(Plans.alone(plan), table.to_batches())
     sensors = walks(steps=6, gaps=0.3, begin=200)
     dealing = make_plan(QUERY, sensors.schema, opened=learnt)
-    [packets, *_] = stages.dealt(dealing, sensors.to_batches())
-
-    def whole_parcel(saved: bytes) -> Any:
-        return unpack(Parcel.from_bytes(saved, plan).to_bytes(plan))
-
-    def whole_crate(saved: bytes) -> Any:
-        return [(key, unpack(parcel.to_bytes(plan))) for key, parcel in from_crate(plan, saved)]
+    [(_, bucket), *_] = dealt(Plans.alone(dealing), sensors.to_batches())
 
     return (
-        Saved("parcel", parcels.column("parcel")[0].as_py(), whole_parcel),
-        Saved("crate", crates.column("crate")[0].as_py(), whole_crate),
-        Saved("packet", packets.column("packet")[0].as_py(), lambda saved: unpack(saved, "packet")),
+        Saved("groups", pack_groups(plan, chunk.groups), lambda saved: pack_groups(plan, unpack_groups(plan, saved))),
+        Saved(
+            "bucket", pack_bucket(dealing, bucket), lambda saved: pack_bucket(dealing, unpack_bucket(dealing, saved))
+        ),
         Saved("a few arrays", pack({"n": 1}, {"a": np.arange(3)}), unpack),
     )
 
@@ -296,7 +291,7 @@ def try_forged(rng: random.Random, count: int, tried: Tried) -> None:
         tried.faults += 1
     for claim in (2**60, 2**63, 2**40, 2**33):
         cell = claim.to_bytes(8, "little") + states()[0].whole[-50:]
-        assert refused(from_cell, cell, "cell") is not None
+        assert refused(from_value, cell, "cell") is not None
         tried.faults += 1
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown < 300_000, f"{grown:,} kB were allocated"

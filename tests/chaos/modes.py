@@ -30,7 +30,7 @@ from tests.walks import QUERY, walks
 
 OUT, FILES = "out", 8
 JOINED = {"fogline.output.compaction.BLOCK": 3, "fogline.runs.embedded_state.SMALL": 2000,
-          "fogline.runs.evaluation.LOADED": 30_000}  # fmt: skip
+          "fogline.pipeline.loaded.MOST": 30_000}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,6 @@ from fogline.pipeline import loaded as waiting
 from fogline.pipeline.names import KINDS, VIEWS
 from fogline.queries import Queries
 from fogline.runs import embedded, embedded_state
-from fogline.runs import evaluation as embedded_batch
 from fogline.runs.embedded import Embedded
 from fogline.runs.lock import LOCK, holding
 from fogline.runs.spill import COLLECTED
@@ -88,7 +87,7 @@ def small(mode: str) -> Iterator[None]:
         patch.object(waiting, "FEW", 5),
         patch.object(log, "FEW", 10),
         patch.object(embedded_state, "SMALL", 3_000),
-        patch.object(embedded_batch, "LOADED", 3_000),
+        patch.object(loaded, "MOST", 3_000),
         patch.dict(Compaction.__init__.__kwdefaults__ or {}, {"block": 2}),
         patch.object(embedded, "COLLECTED", collected),
     ]

@@ -21,14 +21,15 @@ import pyarrow as pa
 from fogline.engine.audit import audit
 from fogline.engine.current import LatestGroup
 from fogline.pipeline import loaded as cache
-from fogline.pipeline.exchange import Parcel
-from fogline.pipeline.plans import kin_of, kin_of_bucket, parcel_of, parcels_of, plan_of, split_key
+from fogline.pipeline.exchange import GroupRows, pack_bucket, pack_groups, unpack_bucket, unpack_groups
+from fogline.pipeline.plans import Plans, plans_of
 from fogline.pipeline.report import Journal
-from fogline.pipeline.runner import Keepers
+from fogline.pipeline.runner import Runners
 from fogline.pipeline.sensors import SensorStage
-from fogline.pipeline.shard import Shelf
-from fogline.pipeline.stages import as_batch, as_crates, dealt, screened
+from fogline.pipeline.shard import Shard
+from fogline.pipeline.stages import Pruned, dealt, of_query, pruned
 from fogline.pipeline.watermark import event
+from fogline.state.store import StateStore
 from tests.chaos.sim_same import Reports, same, same_reports, same_state
 from tests.chaos.sim_state import Attempt, AttemptStore, Died, Entry
 from tests.chaos.sim_streams import World
@@ -43,14 +44,14 @@ def plan_for(world: World, batch: int) -> Any:
         how["opened"] = [lambda: known[0], lambda: known[1]][moved]
     if moved:
         how["formers"] = [lambda: known[0]]
-    return plan_of(world.asked, world.schema, **how)
+    return plans_of(world.asked, world.schema, **how)
 
 
 class Worker:
     """A process that does tasks: what it has made, and the groups that it has kept."""
 
     def __init__(self, plan: Any) -> None:
-        self.plan, self.keepers = plan, Keepers(plan)
+        self.plan, self.runners = plan, Runners(plan)
         self.cached: OrderedDict[Any, Any] = OrderedDict()
         self.stages: dict[int, SensorStage] = {}
 
@@ -59,40 +60,37 @@ class Worker:
 
 
 class Input(NamedTuple):
-    """What reaches the stages with state in one batch: packed values by bucket, group or shelf, and the event time."""
+    """What reaches the stages with state in one batch: packed rows by bucket and by shard, and the event time."""
 
-    packets: dict[int, list[bytes]]
-    parcels: dict[str, list[bytes]]
+    buckets: dict[int, list[bytes]]
+    shards: dict[str, list[bytes]]
     event: int
 
 
-def taken(plan: Any, world: World, batch: Sequence[Sequence[Any]], *, shelved: bool) -> Input:
+def taken(plan: Plans, world: World, batch: Sequence[Sequence[Any]]) -> Input:
     """The rows of a batch as the stages without state hand them on."""
-    packets: dict[int, list[bytes]] = {}
-    parcels: dict[str, list[bytes]] = {}
+    buckets: dict[int, list[bytes]] = {}
+    shards: dict[str, list[bytes]] = {}
     reached = 0
     for part in batch:
         if not part:
             continue
         rows = world.table(part).to_batches()
         if plan.deals:
-            for out in dealt(plan, rows, chunk_rows=world.chunks["chunk_rows"]):
-                for bucket, packet in zip(*(each.to_pylist() for each in out.columns), strict=True):
-                    packets.setdefault(bucket, []).append(packet)
+            for bucket, some in dealt(plan, rows, chunk_rows=world.chunks["chunk_rows"]):
+                number, _ = plan.of_bucket(bucket)
+                buckets.setdefault(bucket, []).append(pack_bucket(plan.shared[number].plan, some))
             continue
-        for out in screened(plan, rows, **world.chunks, together=shelved):
-            reached = max(reached, _deal(out, parcels))
-    return Input(packets, parcels, reached)
+        for chunk in pruned(plan, rows, **world.chunks):
+            reached = max(reached, _deal(chunk, shards))
+    return Input(buckets, shards, reached)
 
 
-def _deal(out: pa.RecordBatch, parcels: dict[str, list[bytes]]) -> int:
-    """The values of a record batch by their places; the event time that it has reached."""
-    places, packed, times = (
-        each.to_pylist() for each in (out.column(0), out.column(1), out.column(2).cast(pa.int64()))
-    )
-    for place, value in zip(places, packed, strict=True):
-        parcels.setdefault(str(place), []).append(value)
-    return max((time // 1000 for time in times if time is not None), default=0)
+def _deal(chunk: Pruned, shards: dict[str, list[bytes]]) -> int:
+    """Pack the rows of a chunk for their shards; the event time that it has reached."""
+    for shard, _, groups in chunk.by_shard():
+        shards.setdefault(str(shard), []).append(pack_groups(chunk.shared.plan, groups))
+    return chunk.event or 0
 
 
 # --- Engines ----------------------------------------------------------------------------------------------------------
@@ -101,8 +99,8 @@ def _deal(out: pa.RecordBatch, parcels: dict[str, list[bytes]]) -> int:
 class Plain:
     """Nothing goes wrong."""
 
-    def __init__(self, plan: Any, world: World, *, shelved: bool = False) -> None:
-        self.plan, self.world, self.shelved = plan, world, shelved
+    def __init__(self, plan: Any, world: World) -> None:
+        self.plan, self.world = plan, world
         self.state: dict[Entry, bytes] = {}
         self.newest = self.watermark = 0
         self.workers = [Worker(plan)]
@@ -128,8 +126,8 @@ class Plain:
         return {key: int(saved) for (what, key, _), saved in self.state.items() if what == "timer"}
 
     def groups(self) -> set[str]:
-        """The keys that there is a state of."""
-        return {key for what, key, _ in self.state if what == "group"}
+        """The names of queries, with the keys of the groups that there is a state of."""
+        return keys_of(self.plan, lambda shard: AttemptStore(Attempt(self.state), str(shard)))
 
     def _commit(self, written: Mapping[Entry, bytes | None]) -> None:
         for entry, saved in written.items():
@@ -141,18 +139,16 @@ class Plain:
     def _work(self, come: Input) -> tuple[Reports, dict[Entry, bytes | None]]:
         """All tasks of a batch: what they report, and what they have written."""
         written: dict[Entry, bytes | None] = {}
-        parcels, self.reached = {key: list(some) for key, some in come.parcels.items()}, max(self.newest, come.event)
+        shards, self.reached = {key: list(some) for key, some in come.shards.items()}, max(self.newest, come.event)
         watermark = self.newest
-        for bucket in self._order(come.packets):
-            packets = come.packets[bucket]
-            out = self._task(partial(self._sense, bucket, packets), written)
-            self.reached = max(self.reached, _deal(out, parcels))
+        for bucket in self._order(come.buckets):
+            out = self._task(partial(self._sense, bucket, come.buckets[bucket]), written)
+            self.reached = max(self.reached, _deal(out, shards))
         due = {key for key, timer in self.timers.items() if timer <= watermark}
-        run = self._on_shelf if self.shelved else self._turn
         reports = {}
-        for key in self._order({*parcels, *due}):
-            some = self._mixed(parcels.get(key))
-            reports[key] = self._task(partial(run, key, some, watermark), written)
+        for key in self._order({*shards, *due}):
+            some = self._mixed(shards.get(key))
+            reports[key] = self._task(partial(self._on_shard, key, some, watermark), written)
         return reports, written
 
     def _order(self, keys: Any) -> list[Any]:
@@ -169,77 +165,59 @@ class Plain:
         written.update(attempt.written)
         return found
 
-    def _sense(self, bucket: int, packets: list[bytes], worker: Worker, attempt: Attempt) -> pa.RecordBatch:
-        number, own = kin_of_bucket(worker.plan, bucket)
-        kin = kin_of(worker.plan)[number]
-        stage = worker.stages.setdefault(number, SensorStage(kin.plan, self.world.chunks["small"]))
-        entry = "bucket", str(bucket), 0
-        found, then = stage.take(own, attempt.get(entry), packets, attempt.cells("readings", str(bucket)))
-        if then is not None:
-            attempt.put(entry, then)
-        return as_crates(kin, found) if self.shelved else as_batch(kin, found)
+    def _sense(self, bucket: int, packed: list[bytes], worker: Worker, attempt: Attempt) -> Pruned:
+        number, own = worker.plan.of_bucket(bucket)
+        shared = worker.plan.shared[number]
+        stage = worker.stages.setdefault(number, SensorStage(shared.plan, self.world.chunks["small"]))
+        come = [unpack_bucket(shared.plan, each) for each in packed]
+        return Pruned(shared, stage.take(own, come, AttemptStore(attempt, f"bucket {bucket}")))
 
-    def _turn(self, key: str, packed: list[bytes] | None, watermark: int, worker: Worker, attempt: Attempt) -> Journal:
-        """Rows reach a group, then time does."""
-        report: Journal = []
-        if packed is not None:
-            report += self._one(worker, attempt, key, [parcel_of(worker.plan, key, each) for each in packed], None)
-        timer = attempt.get(("timer", key, 0))
-        if timer is not None and int(timer) <= watermark:
-            report += self._one(worker, attempt, key, [], watermark)
-        return report
-
-    def _one(self, worker: Worker, attempt: Attempt, key: str, parcels: list[Parcel], watermark: int | None) -> Journal:
-        entry, digest = ("group", key, 0), split_key(worker.plan, key)[1].digest
-        state: Any = attempt.get(entry)
-        if state is not None:
-            state = cache.pop((cache.digest(state), digest)) or state
-        cells, parts, pages = (attempt.cells(what, key) for what in ("cells", "parts", "pages"))
-        out = worker.keepers.take(key, state, parcels, watermark=watermark, cells=cells, parts=parts, pages=pages)
-        timer = attempt.get(("timer", key, 0))
-        assert out.before == (None if timer is None else int(timer)), "a timer was forgotten"
-        attempt.put(entry, out.state)
-        attempt.put(("timer", key, 0), None if out.timer is None else str(out.timer).encode())
-        self._check(out.group.group)
-        if out.state is not None and out.group.log is None and len(out.state) >= cache.LARGE:
-            cache.put((cache.digest(out.state), digest), out.group, len(out.state))
-        return out.journal
-
-    def _check(self, group: Any) -> None:
+    def _check(self, shard: Shard) -> None:
         """Invariants are looked at now and then."""
 
-    def _on_shelf(
+    def _on_shard(
         self, place: str, packed: list[bytes] | None, watermark: int, worker: Worker, attempt: Attempt
     ) -> Journal:
-        """Rows reach the groups of a shelf, then time does."""
-        number, parcels = int(place), dict[str, list[Parcel]]()
+        """Rows reach the groups of a shard, then time does."""
+        number, come = int(place), dict[str, list[GroupRows]]()
+        name, plan = worker.plan.of_shard(number)
         for each in packed or ():
-            for key, parcel in parcels_of(worker.plan, number, each):
-                parcels.setdefault(key, []).append(parcel)
-        report = [] if packed is None else self._shelf(worker, attempt, number, parcels, None)
+            for key, rows in unpack_groups(plan, each):
+                come.setdefault(key, []).append(of_query(worker.plan.shared_by_name[name], plan, rows))
+        report = [] if packed is None else self._shard(worker, attempt, number, come, None)
         timer = attempt.get(("timer", place, 0))
         if timer is not None and int(timer) <= watermark:
-            report += self._shelf(worker, attempt, number, {}, watermark)
+            report += self._shard(worker, attempt, number, {}, watermark)
         return report
 
-    def _shelf(
-        self, worker: Worker, attempt: Attempt, number: int, parcels: dict[str, list[Parcel]], watermark: int | None
+    def _shard(
+        self, worker: Worker, attempt: Attempt, number: int, come: dict[str, list[GroupRows]], watermark: int | None
     ) -> Journal:
-        held = Shelf(worker.keepers.of_shelf(number), AttemptStore(attempt, number))
-        report = [part for each in held.take(parcels, watermark) for part in worker.keepers.named(number, each)]
+        held = Shard(worker.runners.of_shard(number), AttemptStore(attempt, str(number)))
+        report = [part for each in held.take(come, watermark) for part in worker.runners.named(number, each)]
         before, timer = held.finish()
         entry = "timer", str(number), 0
         known = attempt.get(entry)
-        assert before == (None if known is None else int(known)), "a timer of a shelf was forgotten"
+        assert before == (None if known is None else int(known)), "a timer of a shard was forgotten"
         attempt.put(entry, None if timer is None else str(timer).encode())
+        self._check(held)
         return report
+
+
+def keys_of(plans: Plans, store_of: Callable[[int], StateStore]) -> set[str]:
+    """The names of queries, with the keys of the groups that lie on their shards."""
+    return {
+        f"{plans.of_shard(number).name or ''}{key}"
+        for number in range(plans.shards)
+        for key in Shard(Runners(plans).of_shard(number), store_of(number)).group_keys()
+    }
 
 
 class Faulty(Plain):
     """A bad day."""
 
-    def __init__(self, plan: Any, world: World, r: random.Random, *, shelved: bool) -> None:
-        super().__init__(plan, world, shelved=shelved)
+    def __init__(self, plan: Any, world: World, r: random.Random) -> None:
+        super().__init__(plan, world)
         self.r = r
         self.workers = [Worker(plan) for _ in range(r.choice((1, 2, 3)))]
         self.rate = r.choice((0.0, 0.1, 0.3, 0.6))
@@ -277,11 +255,12 @@ class Faulty(Plain):
     def _mixed(self, packed: list[bytes] | None) -> list[bytes] | None:
         return None if packed is None else self.r.sample(packed, len(packed))
 
-    def _check(self, group: Any) -> None:
+    def _check(self, shard: Shard) -> None:
         if self.r.random() < 0.1:
-            audit(group.live)
-            if isinstance(group, LatestGroup):
-                group.check()
+            for each in shard.groups():
+                audit(each.group.live)
+                if isinstance(each.group, LatestGroup):
+                    each.group.check()
 
     def _task(self, run: Callable[[Worker, Attempt], Any], written: dict[Entry, bytes | None]) -> Any:
         r = self.r
@@ -319,7 +298,9 @@ class Faulty(Plain):
         tries = [Attempt(self.state), Attempt(self.state)]
         found = [self._done(run, each) for each in tries]
         same(found[0], found[1], "a task that was done twice reports something else")
-        if not self.plan.latest:  # a large group may lie there as a whole, or as the turns that it took
+        if not any(
+            plan.latest for _, plan in self.plan.named
+        ):  # a large group may lie there as a whole, or as the turns that it took
             states = [each.written for each in tries]
             assert states[0].keys() == states[1].keys(), "a task that was done twice writes something else"
             assert all(same_state(states[0][each], states[1][each]) for each in states[0]), "… leaves another state"

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from fogline.pipeline.names import REJECTS
 from fogline.pipeline.report import Journal
-from fogline.pipeline.state import MAGIC, from_cell
+from fogline.state.format import MAGIC, from_value
 
 Reports = dict[str, Journal]  # by group or shelf
 
@@ -58,7 +58,7 @@ def opened(saved: bytes) -> Any:
     """What a state or a page holds, without what depends on the order of that set."""
     if not saved.startswith(MAGIC):
         return saved
-    header, arrays = from_cell(saved[len(MAGIC) + 16 :], "state")
+    header, arrays = from_value(saved[len(MAGIC) + 16 :], "state")
     header["apart"] = [[key, timer] for key, timer, _ in header.get("apart", [])]
     held = {name: opened(array.tobytes()) for name, array in arrays.items() if name != "newest_id"}
     return {**header, "arrays": []}, held

@@ -14,7 +14,7 @@ from fogline.pipeline import shard as shelf
 from fogline.pipeline import small_groups as bundle
 from fogline.pipeline import small_groups as together
 
-Entry = tuple[str, str, Any]  # what, of which key, which number
+Entry = tuple[str, str, Any]  # of which shard what, of which key, which part
 _MODULES = {"shelf": shelf, "bundle": bundle, "cache": cache, "together": together, "log": log, "waiting": waiting,
             "readings": readings}  # fmt: skip
 
@@ -57,42 +57,19 @@ class Attempt:
             raise Died
         self.written[entry] = saved
 
-    def cells(self, what: str, key: str) -> AttemptCells:
-        return AttemptCells(self, what, key)
-
-
-class AttemptCells:
-    """Numbered cells; also pages, and states of large groups, of a shelf."""
-
-    def __init__(self, attempt: Attempt, what: str, key: str) -> None:
-        self.attempt, self.what, self.key = attempt, what, key
-
-    def get(self, number: Any) -> bytes:
-        saved = self.attempt.get((self.what, self.key, number))
-        assert saved is not None, f"{self.what} {self.key} {number} is not there"
-        return saved
-
-    def put(self, number: Any, saved: bytes) -> None:
-        self.attempt.put((self.what, self.key, number), saved)
-
-    def remove(self, number: Any) -> None:
-        self.get(number)
-        self.attempt.put((self.what, self.key, number), None)
-
 
 class AttemptStore:
-    """What an engine keeps of a shelf."""
+    """What an attempt sees of the store of one shard, or of one bucket of sensors."""
 
-    def __init__(self, attempt: Attempt, number: int) -> None:
-        self.attempt, self.name = attempt, str(number)
-        self.pages, self.large = attempt.cells("page", self.name), attempt.cells("large", self.name)
+    def __init__(self, attempt: Attempt, name: str) -> None:
+        self.attempt, self.name = attempt, name
 
-    def index(self) -> bytes | None:
-        return self.attempt.get(("index", self.name, 0))
+    def get(self, namespace: str, key: str = "", part: int = 0) -> bytes | None:
+        return self.attempt.get((f"{self.name} {namespace}", key, part))
 
-    def put_index(self, saved: bytes | None) -> None:
-        self.attempt.put(("index", self.name, 0), saved)
+    def put(self, namespace: str, key: str, part: int, value: bytes) -> None:
+        self.attempt.put((f"{self.name} {namespace}", key, part), value)
 
-    def cells(self, key: str) -> tuple[AttemptCells, AttemptCells, AttemptCells]:
-        waiting, parts, turns = (self.attempt.cells(what, f"{self.name} {key}") for what in ("cells", "parts", "turns"))
-        return waiting, parts, turns
+    def delete(self, namespace: str, key: str, part: int) -> None:
+        assert self.get(namespace, key, part) is not None or namespace == "changelog", f"{namespace} {key} {part}"
+        self.attempt.put((f"{self.name} {namespace}", key, part), None)

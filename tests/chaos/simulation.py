@@ -18,7 +18,7 @@ from tests.chaos.case import SAME, Case, Outcome
 from tests.chaos.sim_engine import Faulty, Input, Plain, plan_for, taken
 from tests.chaos.sim_folder import folder_world
 from tests.chaos.sim_judge import Judge
-from tests.chaos.sim_same import Reports, by_group, same_reports
+from tests.chaos.sim_same import Reports, same_reports
 from tests.chaos.sim_state import sizes
 from tests.chaos.sim_streams import MODES, World, world
 
@@ -69,10 +69,7 @@ def carried(made: World) -> int:
         return sum(_disturbed(made, undisturbed, inputs, k) for k in range(SCHEDULES))
 
 
-Inputs = dict[bool, list[Input]]  # whether groups lie on shelves
-
-
-def _undisturbed(made: World) -> tuple[list[Reports], Inputs]:
+def _undisturbed(made: World) -> tuple[list[Reports], list[Input]]:
     plan = plan_for(made, 0)
     engine, judge = Plain(plan, made), Judge(made)
     reports, inputs = [], []
@@ -81,38 +78,28 @@ def _undisturbed(made: World) -> tuple[list[Reports], Inputs]:
             engine.move(plan_for(made, number))
         if number >= len(made.batches):
             engine.end(number - len(made.batches))
-        inputs.append(taken(engine.plan, made, batch, shelved=False))
+        inputs.append(taken(engine.plan, made, batch))
         reports.append(engine.batch(inputs[-1]))
         judge.hold_to(number, batch, [part for each in reports[-1].values() for part in each], engine.groups())
     judge.judge()
     if made.flows:
         assert not engine.state, f"all has expired, and this is left: {sorted(engine.state)}"
-    return reports, {False: inputs}
+    return reports, inputs
 
 
-def _disturbed(made: World, undisturbed: list[Reports], inputs: Inputs, schedule: int) -> int:
+def _disturbed(made: World, undisturbed: list[Reports], known: list[Input], schedule: int) -> int:
     r = random.Random(f"{made.mode}/{made.seed}/{schedule}")
-    shelved = r.random() < 0.5 and bool(made.queries and next(iter(made.queries.values())).by)
-    engine = Faulty(plan_for(made, 0), made, r, shelved=shelved)
-    known = inputs.get(shelved)
-    fresh = []
+    engine = Faulty(plan_for(made, 0), made, r)
     for number, batch in enumerate([*made.batches, *[[]] * ENDS]):
         if number == made.border:
             engine.move(plan_for(made, number))
         if number >= len(made.batches):
             engine.end(number - len(made.batches))
-        if known is None or r.random() < 0.1:
-            fresh.append(taken(engine.plan, made, batch, shelved=shelved))
-            assert known is None or fresh[-1] == known[number], "a task without state hands on something else"
-        else:
-            fresh.append(known[number])
-        report = engine.batch(fresh[-1])
+        if r.random() < 0.1:
+            assert taken(engine.plan, made, batch) == known[number], "a task without state hands on something else"
+        report = engine.batch(known[number])
         what = f"schedule {schedule}, batch {number}"
-        if shelved:
-            same_reports(by_group(undisturbed[number]), by_group(report), what)
-        else:
-            same_reports(undisturbed[number], report, what)
-    inputs[shelved] = fresh
+        same_reports(undisturbed[number], report, what)
     if made.flows:
         assert not engine.state, f"{schedule=}: all has expired, and this is left: {sorted(engine.state)}"
     return engine.faults

@@ -10,10 +10,10 @@ import pytest
 import fogline as fl
 from fogline.errors import QueryError, RuleError, SnapshotError
 from fogline.pipeline.plan import make_plan
-from fogline.pipeline.state import from_cell, from_state, to_cell, to_state
 from fogline.query import duration
 from fogline.repository import rules
 from fogline.saved import pack, unpack
+from fogline.state.format import from_state, from_value, to_state, to_value
 from tests.chaos import fuzz_rows, fuzz_saved, fuzz_texts
 from tests.chaos.fuzz_saved import Tried
 from tests.chaos.mutating import refused
@@ -43,7 +43,7 @@ def test_what_was_saved_and_damaged_since_is_refused_or_read_as_it_was(examples)
 def test_every_bit_and_every_truncation_of_something_small_is_noticed():
     plan, tried = make_plan(APPENDED, readings(1, 1).schema), Tried()
     some = fuzz_saved.travelling()[-1]
-    cell = fuzz_saved.Saved("cell", to_cell({"n": 1}, {}), fuzz_saved.from_cell_read)
+    cell = fuzz_saved.Saved("cell", to_value({"n": 1}, {}), fuzz_saved.from_cell_read)
     state = fuzz_saved.Saved("state", to_state(plan, {"n": 1}, {}), lambda saved: from_state(plan, saved, "state"))
     for each in (some, cell, fuzz_saved.compiled()):
         fuzz_saved.try_saved(each, random.Random(0), 0, tried, bits=True)
@@ -59,7 +59,7 @@ def test_what_is_forged_is_refused_and_takes_no_memory():
         with pytest.raises(SnapshotError, match="damaged: its parts do not fit each other"):
             unpack(_with_header(header))
     with pytest.raises(SnapshotError, match=r"claims 1,152,921,504,606,846,976 bytes, which are not in it"):
-        from_cell((2**60).to_bytes(8, "little") + b"x" * 50, "cell")
+        from_value((2**60).to_bytes(8, "little") + b"x" * 50, "cell")
 
 
 def _with_header(header: object) -> bytes:

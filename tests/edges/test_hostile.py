@@ -23,17 +23,17 @@ import pyarrow as pa
 import pytest
 
 import fogline as fl
-from fogline.pipeline.exchange import Parcel
+from fogline.pipeline.exchange import GroupRows, pack_bucket, pack_groups, unpack_bucket, unpack_groups
 from fogline.pipeline.names import HEALTH, REJECTS
 from fogline.pipeline.plan import make_plan
-from fogline.pipeline.runner import Keeper
+from fogline.pipeline.plans import Plans
 from fogline.pipeline.sensors import SensorStage
 from fogline.pipeline.stages import dealt
-from fogline.pipeline.state import MemoryCells
 from fogline.repository.repository import Repository
 from fogline.rows.names import DUPLICATE
 from fogline.show import quoted
-from tests.flow.driving import Engine, rows_of
+from fogline.state.store import MemoryStore
+from tests.flow.driving import Engine, rows_of, take
 
 FAR = 2**62
 FIELDS: dict[str, Any] = {"attributes": {"a": "max", "b": "max"}, "id": "id", "time": "t", "by": ["g"]}
@@ -268,19 +268,20 @@ def test_every_type_and_value_goes_through_every_stage(column, values):
 def _through_sensors(plan: Any, batch: pa.RecordBatch) -> None:
     assert plan.remembers
     stage = SensorStage(plan)
-    parcels: dict[str, list[Parcel]] = {}
-    for out in dealt(plan, [batch]):
-        for bucket, packet in zip(out.column("bucket").to_pylist(), out.column("packet").to_pylist(), strict=True):
-            cells = MemoryCells()
-            taken, state = stage.take(bucket, None, [packet], cells)
-            assert stage.take(bucket, state, [], cells)[1] in (None, state)
-            for key, parcel in taken:
-                parcels.setdefault(key, []).append(Parcel.from_bytes(parcel.to_bytes(plan), plan))
+    parcels: dict[str, list[GroupRows]] = {}
+    for bucket, come in dealt(Plans.alone(plan), [batch]):
+        store = MemoryStore()
+        taken = stage.take(bucket, [unpack_bucket(plan, pack_bucket(plan, come))], store)
+        before = dict(store.values)
+        stage.take(bucket, [], store)
+        assert store.values == before
+        for key, each in unpack_groups(plan, pack_groups(plan, taken)):
+            parcels.setdefault(key, []).append(each)
     journal: Any = []
     for key, some in parcels.items():
-        first = Keeper(plan).take(key, None, some)
+        first = take(plan, key, None, some)
         journal += first.journal
-        Keeper(plan).take(key, first.state, some)
+        take(plan, key, first.state, some)
     accounted(journal, batch.num_rows)
 
 

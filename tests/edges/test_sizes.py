@@ -14,9 +14,10 @@ import pytest
 import fogline as fl
 from fogline.errors import RowsError
 from fogline.pipeline.decode import Decoder
-from fogline.pipeline.exchange import Parcel, block_of, concat, from_arrays, to_arrays
+from fogline.pipeline.exchange import block_of, concat, from_arrays, to_arrays
 from fogline.pipeline.plan import make_plan
-from fogline.pipeline.stages import screened
+from fogline.pipeline.plans import Plans
+from fogline.pipeline.stages import pruned
 from fogline.rows import table as module
 from fogline.rows.table import RowSource, joined, joined_column
 
@@ -42,7 +43,7 @@ def test_texts_that_no_query_asks_for_are_not_put_together(zeros):
     before = pa.total_allocated_bytes()
     plan = make_plan(QUERY, batches[0].schema)
     for stream in (batches, [batches[0], batches[1].slice(0, 1), batches[1].slice(1)]):
-        found = [Parcel.from_bytes(p, plan) for out in screened(plan, stream) for p in out["parcel"].to_pylist()]
+        found = [each for chunk in pruned(Plans.alone(plan), stream) for _, each in chunk.groups]
         assert sum(parcel.came for parcel in found) == 4
         assert sorted(n for parcel in found for n in parcel.rows.columns["id"].to_pylist()) == [0, 1, 2, 3]
     monitor = fl.Monitor(QUERY)
@@ -55,7 +56,7 @@ def test_texts_that_no_query_asks_for_are_not_put_together(zeros):
 def test_a_rejected_row_still_shows_columns_that_no_query_asks_for():
     batches = [pa.record_batch({"id": [k], "t": [1], "a": [a], "text": ["x"]}) for k, a in enumerate([1.0, np.inf])]
     plan = make_plan(QUERY, batches[0].schema)
-    [parcel] = [Parcel.from_bytes(p, plan) for out in screened(plan, batches) for p in out["parcel"].to_pylist()]
+    [parcel] = [each for chunk in pruned(Plans.alone(plan), batches) for _, each in chunk.groups]
     assert [each.row for each in parcel.rejects] == ['{"id": 1, "t": 1, "a": "inf", "text": "x"}']
     monitor = fl.Monitor(QUERY)
     monitor.advance(1, pa.Table.from_batches(batches))
@@ -93,7 +94,7 @@ def test_rows_named_by_much_text_are_all_taken():
     names = [f"a sensor of a long name {k}" for k in range(4)]
     batches = [pa.record_batch({"id": [n], "t": [1], "a": [1.0]}) for n in names]
     plan = make_plan(QUERY, batches[0].schema)
-    [parcel] = [Parcel.from_bytes(p, plan) for out in screened(plan, batches) for p in out["parcel"].to_pylist()]
+    [parcel] = [each for chunk in pruned(Plans.alone(plan), batches) for _, each in chunk.groups]
     assert parcel.rows.columns["id"].to_pylist() == names
     blocks = [block_of(Decoder(plan).decode(each).rows, ["id", "t"], QUERY, 0) for each in batches]
     whole = concat(blocks)
@@ -107,7 +108,7 @@ def test_long_rows_are_decoded_fewer_at_a_time(monkeypatch):
     monkeypatch.setattr("fogline.pipeline.decode.BYTES", 200)
     batches = [pa.record_batch({"id": [k], "t": [1], "a": [1.0], "text": ["x" * 150]}) for k in range(4)]
     plan = make_plan(QUERY, batches[0].schema)
-    [parcel] = [Parcel.from_bytes(p, plan) for out in screened(plan, batches) for p in out["parcel"].to_pylist()]
+    [parcel] = [each for chunk in pruned(Plans.alone(plan), batches) for _, each in chunk.groups]
     assert parcel.rows.columns["id"].to_pylist() == [0, 1, 2, 3]
 
 

@@ -1,30 +1,35 @@
 """How does a stream go through the stages of the pipeline without Spark?
 
-As Spark would drive them: batches of partitions, each partition screened by itself or dealt to the buckets of its
-sensors, parcels carried to their groups, state as bytes in between, a watermark that follows the newest row and fires
-timers.
+As Spark would drive them: batches of partitions, each partition pruned by itself or dealt to the buckets of its
+sensors, what is left handed to the shards of its groups, state as bytes in between, a watermark that follows the newest
+row and fires timers.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 import fogline as fl
-from fogline.pipeline.exchange import Parcel
+from fogline.pipeline import loaded, small_groups
+from fogline.pipeline.exchange import BucketRows, GroupRows
 from fogline.pipeline.loaded import LoadedGroup
 from fogline.pipeline.names import CHANGES
 from fogline.pipeline.plan import Plan, make_plan
-from fogline.pipeline.plans import Kin, kin_of, kin_of_bucket, parcel_of, parcels_of
+from fogline.pipeline.plans import Plans
 from fogline.pipeline.report import Journal, changes_schema
-from fogline.pipeline.runner import Keepers
+from fogline.pipeline.runner import GroupRunner, Runners
 from fogline.pipeline.sensors import SensorStage
-from fogline.pipeline.shard import Shelf
-from fogline.pipeline.stages import as_batch, as_crates, dealt, screened
-from fogline.pipeline.state import MemoryCells
+from fogline.pipeline.shard import Shard, timer_of
+from fogline.pipeline.stages import Pruned, dealt, of_query, pruned
+from fogline.rows.names import Key
+from fogline.state.store import MemoryStore
 from tests.contracts import DISTRIBUTION, as_arrow, query_of
 from tests.strategies import Stream
 
@@ -38,181 +43,177 @@ def plan_of(stream: Stream, schema: pa.Schema, **how: Any) -> Plan:
     return make_plan(query_of(stream), schema, **how)
 
 
+def pruned_rows(plan: Plan, table: pa.Table, **sizes: Any) -> dict[Key, list[GroupRows]]:
+    """What pruning leaves of a table, by groups."""
+    out: dict[Key, list[GroupRows]] = {}
+    for chunk in pruned(Plans.alone(plan), table.to_batches(), **sizes):
+        for key, rows in chunk.groups:
+            out.setdefault(key, []).append(rows)
+    return out
+
+
+@dataclass
+class Taken:
+    """What became of a group, alone on its shard."""
+
+    state: MemoryStore | None  # None: it is forgotten
+    journal: Journal
+    timer: int | None
+    before: int | None
+    plan: Plan
+
+    @property
+    def group(self) -> LoadedGroup:
+        """The group, as it lies in its state."""
+        assert self.state is not None
+        [group] = Shard(GroupRunner(self.plan), self.state).groups()
+        return group
+
+
+def take(
+    plan: Plan,
+    key: Key,
+    state: MemoryStore | None,
+    come: Sequence[GroupRows] = (),
+    *,
+    watermark: int | None = None,
+    end: bool = False,
+) -> Taken:
+    """Rows, or the watermark, reach a group that is alone on its shard; the state before stays as it is."""
+    store = MemoryStore() if state is None else copy.copy(state)
+    store.values = {} if state is None else dict(state.values)
+    runner = GroupRunner(plan)
+    if end:
+        setattr(runner, "step", partial(runner.step, end=True))  # noqa: B010 - a method, for this runner alone
+    shard = Shard(runner, store)
+    journal = [part for each in shard.take({} if watermark is not None else {key: come}, watermark) for part in each]
+    before, timer = shard.finish()
+    return Taken(store if store.values else None, journal, timer, before, plan)
+
+
+@contextmanager
+def apart(*, cached: bool) -> Iterator[None]:
+    """Groups lie apart, under their own keys; a worker has them as it saved them, or begins anew."""
+    before = small_groups.ROWS, loaded.LARGE
+    small_groups.ROWS, loaded.LARGE = -1, 0
+    try:
+        if not cached:
+            loaded._cached.clear()
+        yield
+    finally:
+        small_groups.ROWS, loaded.LARGE = before
+
+
 @dataclass
 class Engine:
-    """Does what Spark does with the stages."""
+    """Does what an engine does with the stages, with each group alone on a shard of its own."""
 
     plan: Any  # a Plan, or Plans of several queries
     slice_rows: int = 3
     chunk_rows: int = 5
     small: int = 0
-    states: dict[str, bytes] = field(default_factory=dict)
-    groups: dict[str, LoadedGroup] = field(default_factory=dict)  # the same, cached
-    cells: dict[str, MemoryCells] = field(default_factory=dict)
-    parts: dict[str, MemoryCells] = field(default_factory=dict)
-    pages: dict[str, MemoryCells] = field(default_factory=dict)
+    stores: dict[Any, MemoryStore] = field(default_factory=dict)  # of groups, by the name of the query and the key
     at_hand: bool = True  # whether groups are sometimes cached
-    readings: dict[int, tuple[bytes | None, MemoryCells]] = field(default_factory=dict)  # of buckets of sensors
+    readings: dict[int, MemoryStore] = field(default_factory=dict)  # of buckets of sensors
     turn: int = 0
-    timers: dict[str, int | None] = field(default_factory=dict)
+    timers: dict[Any, int] = field(default_factory=dict)
     newest: int = 0  # greatest event time
     watermark: int = 0
 
-    def batch(self, partitions: Sequence[pa.Table]) -> Journal:
-        """One micro-batch; returns what is reported in it."""
-        self.watermark, journal = self.newest, Journal()
-        parcels: dict[str, list[Parcel]] = {}
-        for out in self._parcels(partitions):
-            for row in out.select(["group", "parcel"]).to_pylist():
-                parcels.setdefault(row["group"], []).append(parcel_of(self.plan, row["group"], row["parcel"]))
-            times = out.column("event").cast(pa.int64()).drop_null().to_pylist()
-            self.newest = max([self.newest, *(t // 1000 for t in times)])
-        for key, some in parcels.items():
-            journal += self._take(key, some, None)
-        for key, due in list(self.timers.items()):
-            if due is not None and due <= self.watermark:
-                journal += self._take(key, [], self.watermark)
-        return journal
-
-    def _parcels(self, partitions: Sequence[pa.Table]) -> Iterator[pa.RecordBatch]:
-        if not self.plan.deals:
-            for part in partitions:
-                sizes = {"slice_rows": self.slice_rows, "chunk_rows": self.chunk_rows, "small": self.small}
-                yield from self._screened(part, sizes)
-            return
-        packets: dict[int, list[bytes]] = {}
-        for part in partitions:
-            for out in dealt(self.plan, part.to_batches(), chunk_rows=self.chunk_rows):
-                for row in out.to_pylist():
-                    packets.setdefault(row["bucket"], []).append(row["packet"])
-        for bucket, some in packets.items():
-            state, cells = self.readings.get(bucket, (None, MemoryCells()))
-            number, own = kin_of_bucket(self.plan, bucket)
-            kin = kin_of(self.plan)[number]
-            found, then = SensorStage(kin.plan, self.small).take(own, state, some, cells)
-            self.readings[bucket] = then or state, cells
-            yield self._packed(kin, found)
-
-    def _screened(self, part: pa.Table, sizes: dict[str, int]) -> Iterator[pa.RecordBatch]:
-        return screened(self.plan, part.to_batches(), **sizes)
-
-    def _packed(self, kin: Kin, found: list[tuple[str, Parcel]]) -> pa.RecordBatch:
-        return as_batch(kin, found)
-
-    def _take(self, key: str, parcels: list[Parcel], watermark: int | None) -> Journal:
-        self.turn += 1  # sometimes the group is cached, sometimes it is loaded
-        kept = self.groups if self.at_hand and self.turn % 3 else self.states
-        cells, parts, pages = (each.setdefault(key, MemoryCells()) for each in (self.cells, self.parts, self.pages))
-        where = {"cells": cells, "parts": parts, "pages": pages}
-        outcome = Keepers(self.plan).take(key, kept.get(key), parcels, watermark=watermark, **where)
-        assert outcome.before == self.timers.get(key)
-        if outcome.state is None:
-            assert outcome.timer is None
-            assert not cells.saved
-            assert not parts.saved
-            assert not pages.saved
-            for each in (self.states, self.groups, self.timers, self.cells, self.parts, self.pages):
-                each.pop(key, None)
-            return outcome.journal
-        self.states[key], self.timers[key], self.groups[key] = outcome.state, outcome.timer, outcome.group
-        assert sorted(cells.saved) == sorted(slot.cell for slot in outcome.group.slots)
-        return outcome.journal
-
-
-class KeyedCells:
-    """Cells of one group, among those of a shelf."""
-
-    def __init__(self, saved: dict[tuple[str, int], bytes], key: str) -> None:
-        self.saved, self.key = saved, key
-
-    def get(self, number: int) -> bytes:
-        return self.saved[self.key, number]
-
-    def put(self, number: int, saved: bytes) -> None:
-        self.saved[self.key, number] = saved
-
-    def remove(self, number: int) -> None:
-        del self.saved[self.key, number]
-
-
-@dataclass
-class MemoryStore:
-    """What an engine keeps of a shelf; notes which pages are read and written."""
-
-    saved: dict[Any, bytes] = field(default_factory=dict)
-    of_groups: list[dict[tuple[str, int], bytes]] = field(default_factory=lambda: [{}, {}, {}])
-    looked: list[tuple[str, Any]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.pages = self.large = self
-
-    def index(self) -> bytes | None:
-        return self.saved.get("index")
-
-    def put_index(self, saved: bytes | None) -> None:
-        self.saved.pop("index", None)
-        if saved is not None:
-            self.saved["index"] = saved
-
-    def get(self, name: Any) -> bytes:
-        self.looked.append(("get", name))
-        return self.saved[name]
-
-    def put(self, name: Any, saved: bytes) -> None:
-        self.looked.append(("put", name))
-        self.saved[name] = saved
-
-    def remove(self, name: Any) -> None:
-        del self.saved[name]
-
-    def cells(self, key: str) -> tuple[KeyedCells, KeyedCells, KeyedCells]:
-        waiting, readings, turns = (KeyedCells(each, key) for each in self.of_groups)
-        return waiting, readings, turns
+    @property
+    def plans(self) -> Plans:
+        return self.plan if isinstance(self.plan, Plans) else Plans.alone(self.plan)
 
     @property
-    def empty(self) -> bool:
-        """Whether nothing is left."""
-        return not (self.saved or any(self.of_groups))
+    def states(self) -> dict[Any, dict[tuple[str, str, int], bytes]]:
+        """What is kept of each group."""
+        return {place: store.values for place, store in self.stores.items()}
 
+    @property
+    def groups(self) -> dict[Any, LoadedGroup]:
+        """The groups, loaded."""
+        runners = Runners(self.plans)
+        return {
+            place: next(iter(Shard(runners.of_shard(self._shard_of(place)), store).groups()))
+            for place, store in self.stores.items()
+        }
 
-@dataclass
-class ShelfEngine(Engine):
-    """Does the same with groups that lie on shelves."""
-
-    stores: dict[int, MemoryStore] = field(default_factory=dict)
+    def beside(self, place: Any, namespace: str) -> dict[int, bytes]:
+        """What lies beside the state of a group."""
+        there = self.states.get(place, {})
+        return {part: value for (what, _, part), value in there.items() if what == namespace}
 
     def batch(self, partitions: Sequence[pa.Table]) -> Journal:
         """One micro-batch; returns what is reported in it."""
         self.watermark, journal = self.newest, Journal()
-        crates: dict[int, dict[str, list[Parcel]]] = {}
-        for out in self._parcels(partitions):
-            for row in out.select(["shelf", "crate"]).to_pylist():
-                for key, parcel in parcels_of(self.plan, row["shelf"], row["crate"]):
-                    crates.setdefault(row["shelf"], {}).setdefault(key, []).append(parcel)
-            times = out.column("event").cast(pa.int64()).drop_null().to_pylist()
-            self.newest = max([self.newest, *(t // 1000 for t in times)])
-        for number, parcels in crates.items():
-            journal += self._on_shelf(number, parcels, None)
-        for number, due in list(self.timers.items()):
-            if due is not None and due <= self.watermark:
-                journal += self._on_shelf(int(number), {}, self.watermark)
+        come: dict[Any, dict[Key, list[GroupRows]]] = {}
+        for chunk in self._pruned(partitions):
+            for shard, query, groups in chunk.by_shard():
+                for key, rows in groups:
+                    there = come.setdefault(self._place(shard, query.name, key), {})
+                    there.setdefault(key, []).append(of_query(chunk.shared, query.plan, rows))
+            self.newest = max(self.newest, chunk.event or 0)
+        for place, some in come.items():
+            journal += self._take(place, some, None)
+        for place, due in list(self.timers.items()):
+            if due <= self.watermark:
+                journal += self._take(place, {}, self.watermark)
         return journal
 
-    def _screened(self, part: pa.Table, sizes: dict[str, int]) -> Iterator[pa.RecordBatch]:
-        return screened(self.plan, part.to_batches(), together=True, **sizes)
+    def _pruned(self, partitions: Sequence[pa.Table]) -> Iterator[Pruned]:
+        if not self.plans.deals:
+            for part in partitions:
+                sizes = {"slice_rows": self.slice_rows, "chunk_rows": self.chunk_rows, "small": self.small}
+                yield from pruned(self.plans, part.to_batches(), **sizes)
+            return
+        buckets: dict[int, list[BucketRows]] = {}
+        for part in partitions:
+            for bucket, rows in dealt(self.plans, part.to_batches(), chunk_rows=self.chunk_rows):
+                buckets.setdefault(bucket, []).append(rows)
+        for bucket, some in buckets.items():
+            number, own = self.plans.of_bucket(bucket)
+            shared = self.plans.shared[number]
+            store = self.readings.setdefault(bucket, MemoryStore())
+            yield Pruned(shared, SensorStage(shared.plan, self.small).take(own, some, store))
 
-    def _packed(self, kin: Kin, found: list[tuple[str, Parcel]]) -> pa.RecordBatch:
-        return as_crates(kin, found)
+    def _place(self, shard: int, name: str | None, key: Key) -> Any:
+        """Where a group lies: alone."""
+        return f"{name or ''}{key}"
 
-    def _on_shelf(self, number: int, parcels: dict[str, list[Parcel]], watermark: int | None) -> Journal:
-        store = self.stores.setdefault(number, MemoryStore())
-        keepers = Keepers(self.plan)
-        shelf = Shelf(keepers.of_shelf(number), store)
-        journal = [part for report in shelf.take(parcels, watermark) for part in keepers.named(number, report)]
-        before, timer = shelf.finish()
-        assert before == self.timers.get(str(number))
-        self.timers[str(number)] = timer
+    def _shard_of(self, place: Any) -> int:
+        """A shard of the query whose group lies there."""
+        name = str(place).partition("[")[0] or None
+        return next(first for each, first in zip(self.plans.named, self.plans.first_shards, strict=False)
+                    if each.name == name)  # fmt: skip
+
+    def _take(self, place: Any, come: dict[Key, list[GroupRows]], watermark: int | None) -> Journal:
+        self.turn += 1  # sometimes the group is cached, sometimes it is loaded
+        with apart(cached=bool(self.turn % 3)) if self.at_hand else nullcontext():
+            return self._step(place, self._shard_of(place), come, watermark)
+
+    def _step(self, place: Any, number: int, come: dict[Key, list[GroupRows]], watermark: int | None) -> Journal:
+        store, runners = self.stores.setdefault(place, MemoryStore()), Runners(self.plans)
+        shard = Shard(runners.of_shard(number), store)
+        journal = [part for report in shard.take(come, watermark) for part in runners.named(number, report)]
+        before, timer = shard.finish()
+        assert before == self.timers.pop(place, None)
+        if timer is not None:
+            self.timers[place] = timer
+        if timer_of(store) is None and store.get("index") is None:
+            assert not store.values  # nothing is left of what is forgotten
+            del self.stores[place]
         return journal
+
+
+@dataclass
+class ShardEngine(Engine):
+    """Does the same with groups that lie together on shards."""
+
+    def _place(self, shard: int, name: str | None, key: Key) -> Any:
+        return shard
+
+    def _take(self, place: Any, come: dict[Key, list[GroupRows]], watermark: int | None) -> Journal:
+        return self._step(place, place, come, watermark)
 
 
 def rows_of(journal: Journal, kind: str) -> list[dict[str, Any]]:

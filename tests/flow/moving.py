@@ -22,8 +22,8 @@ import fogline as fl
 from fogline.pipeline.decode import impute_piece, imputed
 from fogline.pipeline.plan import make_plan
 from fogline.pipeline.sensors import Dealer, SensorStage
-from fogline.pipeline.state import MemoryCells
 from fogline.runs.config import EMBEDDED, RunConfig
+from fogline.state.store import MemoryStore
 from tests.contracts import agree
 from tests.walks import NAMES, QUERY, walks
 
@@ -200,8 +200,8 @@ def distributions(move: Move, repository: fl.Repository, without: str = "") -> d
     plan = make_plan(query, table.schema, opened=lambda: repository, hindsight=False if repository.sensors else None,
                      buckets=1)  # fmt: skip
     if plan.remembers:
-        packets = [packet for batch in table.to_batches() for _, packet in Dealer(plan).deal(batch)]
-        piece, context, _ = SensorStage(plan).impute(0, None, packets, MemoryCells())
+        come = [rows for batch in table.to_batches() for _, rows in Dealer(plan).deal(batch)]
+        piece, context = SensorStage(plan).impute(0, come, MemoryStore())
         assert piece is not None
         found = impute_piece(plan, piece, context)
     else:

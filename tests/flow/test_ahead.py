@@ -16,14 +16,12 @@ import fogline as fl
 from fogline.errors import QueryError
 from fogline.kernels.heard import KEPT
 from fogline.pipeline.clock_guard import Ahead
-from fogline.pipeline.exchange import Parcel
+from fogline.pipeline.exchange import GroupRows
 from fogline.pipeline.plan import make_plan
 from fogline.pipeline.report import Journal
-from fogline.pipeline.runner import Keeper
-from fogline.pipeline.stages import screened
-from fogline.pipeline.time_buckets import Cell, count_ids, hash_ids, joined, moved
+from fogline.pipeline.time_buckets import BucketStatistics, count_ids, hash_ids, joined, moved
 from fogline.rows.changes import answer_of
-from tests.flow.driving import Engine, changes_of, cut, rows_of
+from tests.flow.driving import Engine, changes_of, cut, pruned_rows, rows_of, take
 
 QUERY = fl.Query(attributes={"a": "max", "b": "max"}, id="id", time="t", lifetime=10)
 SCHEMA = pa.schema([("id", pa.string()), ("t", pa.int64()), ("a", pa.float64()), ("b", pa.float64())])
@@ -174,35 +172,33 @@ def test_rows_at_single_instants_far_apart_enter_when_half_of_the_ids_are_there(
 
 
 def test_what_a_group_has_gone_on_without_is_given_up_and_the_state_stays_small():
-    keeper, plan = Keeper(make_plan(QUERY, SCHEMA)), make_plan(QUERY, SCHEMA)
-    state: Any = None
+    plan, kept = make_plan(QUERY, SCHEMA), None
     for k in range(12):
         rows = [*crowd(120, 6, begin=60 * k, step=1 / 2, seed=k), bad(FAR + 1000 * k)]
-        state = keeper.take("[]", state, parcels(plan, rows)).group
+        taken = take(plan, "[]", kept, parcels(plan, rows))
+        kept, state = taken.state, taken.group
         assert state.ahead.held is None or len(state.ahead.held.arrived) <= 4
         assert len(state.ahead.heard) <= 8
         again = Ahead.from_arrays(state.ahead.to_arrays(plan.signs, plan.id), plan.signs, plan.width)
-        assert (again.ground, again.since, list(again.heard)) == (
-            state.ahead.ground,
+        assert (again.frontier, again.since, list(again.heard)) == (
+            state.ahead.frontier,
             state.ahead.since,
             list(state.ahead.heard),
         )
-    assert state.ahead.ground == 7
+    assert state.ahead.frontier == 7
 
 
-def parcels(plan: Any, rows: list[Row]) -> list[Parcel]:
+def parcels(plan: Any, rows: list[Row]) -> list[GroupRows]:
     table = pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA)
-    return [
-        Parcel.from_bytes(each.as_py(), plan) for out in screened(plan, table.to_batches()) for each in out["parcel"]
-    ]
+    return [each for some in pruned_rows(plan, table).values() for each in some]
 
 
 def test_at_the_end_of_a_table_what_runs_ahead_is_rejected():
     good = crowd(300)
     for every in ("tick", "batch"):
         plan = make_plan(QUERY, SCHEMA, every=every)
-        alone = Keeper(plan).take("[]", None, parcels(plan, good), end=True).journal
-        found = Keeper(plan).take("[]", None, parcels(plan, [*good, bad(), bad(FAR + 7)]), end=True).journal
+        alone = take(plan, "[]", None, parcels(plan, good), end=True).journal
+        found = take(plan, "[]", None, parcels(plan, [*good, bad(), bad(FAR + 7)]), end=True).journal
         assert answers(changes_of(found, plan)) == answers(changes_of(alone, plan))
         reason = "its time runs ahead of its group by more than 100, and no other id followed"
         assert reasons(found) == [reason] * 2
@@ -219,9 +215,9 @@ def test_rows_that_are_held_do_not_decide_about_others_with_every_batch():
 
 def test_rows_that_run_ahead_together_are_counted_though_they_were_screened():
     plan = make_plan(QUERY, SCHEMA)
-    state = Keeper(plan).take("[]", None, parcels(plan, crowd(300))).state
+    state = take(plan, "[]", None, parcels(plan, crowd(300))).state
     come = [("bad", FAR, 0.5, 0.5), ("bad", FAR + 1, 0.1, 0.1), ("bad", FAR + 2, 0.9, 0.9)]
-    taken = Keeper(plan).take("[]", state, parcels(plan, come))  # in a chunk of their own none runs ahead of another
+    taken = take(plan, "[]", state, parcels(plan, come))  # in a chunk of their own none runs ahead of another
     [health] = rows_of(taken.journal, "health")
     assert (health["rows"], health["held"], health["screened"]) == (3, 3, 0)
     assert sum(int(r.split("(")[1].split()[0]) if "(" in r else 1 for r in reasons(taken.journal)) == 3
@@ -277,12 +273,12 @@ def test_the_default_is_ten_lifetimes_or_a_day_or_off():
     assert ahead(SCHEMA, last=5) == float("inf")
 
 
-# --- The ground, and what is heard ------------------------------------------------------------------------------------
+# --- The frontier, and what is heard ----------------------------------------------------------------------------------
 
 
-def cell(names: str, least: float, greatest: float | None = None) -> Cell:
+def cell(names: str, least: float, greatest: float | None = None) -> BucketStatistics:
     ids = sorted(hash_ids(pa.array(list(names))).tolist())[:KEPT]
-    return Cell(least, least if greatest is None else greatest, len(names), np.array(ids, np.uint64))
+    return BucketStatistics(least, least if greatest is None else greatest, len(names), np.array(ids, np.uint64))
 
 
 def test_the_ground_moves_as_its_rule_states():

@@ -17,13 +17,12 @@ from fogline.arrays import UncertainRows
 from fogline.engine.copies import duplicates
 from fogline.kernels.sorting import borders
 from fogline.pipeline import prune as screening
-from fogline.pipeline.exchange import Parcel
+from fogline.pipeline.exchange import pack_groups, unpack_groups
 from fogline.pipeline.plan import make_plan
 from fogline.pipeline.report import Journal
-from fogline.pipeline.stages import screened
 from fogline.rows.names import DUPLICATE, Contents
 from tests.contracts import CLOSE, agree, answer_of, net
-from tests.flow.driving import Engine, changes_of, rows_of
+from tests.flow.driving import Engine, changes_of, pruned_rows, rows_of
 
 SCHEMA = pa.schema([("id", pa.int64()), ("t", pa.int64()), ("e", pa.int64()), ("a", pa.float64()), ("b", pa.float64())])
 ONE = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime=10)
@@ -292,8 +291,8 @@ def test_borders_are_where_a_group_begins_and_ends():
 def test_whatever_is_marked_survives_the_way_to_the_group():
     driven = engine(slice_rows=50, chunk_rows=500)
     rows = [row(1, 1, 0.0), row(2, 2, 5.0), row(3, 2, 1.0), row(4, 4, 0.0)]
-    [out] = list(screened(driven.plan, table(rows).to_batches(), small=0))
-    parcel = Parcel.from_bytes(out["parcel"][0].as_py(), driven.plan)
+    [(key, [come])] = pruned_rows(driven.plan, table(rows), small=0).items()
+    [(_, parcel)] = unpack_groups(driven.plan, pack_groups(driven.plan, [(key, come)]))
     assert dict(zip(parcel.rows.columns["id"].to_pylist(), parcel.rows.covering.tolist(), strict=True)) == {
         1: False, 2: True, 4: False,
     }  # fmt: skip

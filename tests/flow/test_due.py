@@ -77,7 +77,7 @@ def test_within_the_lateness_no_order_and_no_cut_changes_what_a_monitor_reports(
         for partitions in pieces:
             journal += engine.batch(partitions)
         journal += flush(engine)
-    assert bool(engine.parts["[0]" if by else "[]"].saved) is (few == 1)
+    assert bool(engine.beside("[0]" if by else "[]", "readings")) is (few == 1)
     changes = changes_of(journal, plan)
     end = max(table["t"].to_pylist())
     expected = fl.Monitor(asked, repository).advance(end, table)
@@ -115,7 +115,7 @@ def test_readings_keep_their_group_for_as_long_as_they_are_remembered(retention)
     with few_sensors_a_part(1):
         engine = Engine(plan)
         engine.batch([table])
-        assert engine.parts["[]"].saved
+        assert engine.beside("[]", "readings")
         flush(engine)
         there = []
         for passed in (HOLD + 19, HOLD + 20):

@@ -25,7 +25,7 @@ from fogline.runs import spill
 from fogline.runs.start import as_begun
 from tests import oracle
 from tests.contracts import CLOSE, members
-from tests.flow.driving import Engine, ShelfEngine, changes_of, plan_of, rows_of
+from tests.flow.driving import Engine, ShardEngine, changes_of, plan_of, rows_of
 from tests.flow.embedding import CASES, Case, config_of, learnt, reported, run, write_stream
 from tests.flow.test_keeper import drives
 from tests.flow.test_many_queries import how, queries, reports, same, tables
@@ -46,7 +46,7 @@ def without_why(journal: Journal) -> list[tuple[str, list[dict[str, Any]]]]:
 @settings(max_examples=60, deadline=None)
 @given(
     st.one_of(drives(groups=1), drives(groups=1, lateness=True)),
-    st.sampled_from([Engine, ShelfEngine]),
+    st.sampled_from([Engine, ShardEngine]),
     st.sampled_from(["tick", "batch"]),
 )
 def test_changes_and_states_are_the_same_and_near_rows_are_the_possible_ones_of_the_oracle(drive, kind, every):
@@ -58,10 +58,6 @@ def test_changes_and_states_are_the_same_and_near_rows_are_the_possible_ones_of_
         journal = engine.batch(partitions)
         assert without_why(journal) == without_why(plain.batch(partitions))
         assert engine.states == plain.states
-        if isinstance(engine, ShelfEngine):
-            assert {k: each.saved for k, each in engine.stores.items()} == {
-                k: each.saved for k, each in plain.stores.items()
-            }
         seen += [row for part in partitions for row in part.to_pylist()]
         clocks = [row["time"] for row in rows_of(journal, "health") if row["time"] is not None]
         near = [row for row in rows_of(journal, NEAR) if row["id"] is not None]
@@ -113,7 +109,7 @@ def explained_last(changes: list[dict[str, Any]], near: list[dict[str, Any]]) ->
 def test_each_of_several_queries_is_explained_as_it_would_be_alone(asked, table, data, how):
     plans = make_plans(asked, table.schema, **how, **EXPLAINED)
     ahead = "off" if plans.ahead == float("inf") else plans.ahead
-    together = data.draw(st.sampled_from([Engine, ShelfEngine]))(plans)
+    together = data.draw(st.sampled_from([Engine, ShardEngine]))(plans)
     alone = {
         name: Engine(replace(make_plan(query, table.schema, **how | {"ahead": ahead}, **EXPLAINED), kind=plans.kind))
         for name, query in asked.items()

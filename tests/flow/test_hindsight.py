@@ -19,18 +19,18 @@ from fogline.errors import FoglineError, SnapshotError
 from fogline.impute.fill import bounded, look
 from fogline.kernels.uncertain import ends
 from fogline.output.folder import LocalFolder
-from fogline.pipeline.exchange import Parcel
+from fogline.pipeline.exchange import GroupRows, pack_bucket, pack_groups, unpack_bucket, unpack_groups
 from fogline.pipeline.plan import Plan, make_plan
+from fogline.pipeline.plans import Plans
 from fogline.pipeline.report import Journal
-from fogline.pipeline.runner import Keeper
 from fogline.pipeline.sensors import SensorStage
 from fogline.pipeline.stages import dealt
-from fogline.pipeline.state import MemoryCells
 from fogline.repository.repository import Repository
 from fogline.runs.config import Output, RunConfig
 from fogline.spark.errors import identity_of
+from fogline.state.store import MemoryStore
 from tests.contracts import CLOSE, agree, net
-from tests.flow.driving import Engine, changes_of, cut, rows_of
+from tests.flow.driving import Engine, changes_of, cut, rows_of, take
 from tests.flow.test_due import few_sensors_a_part, learnt, query, shuffled, with_sites
 from tests.flow.test_keeper import NONE
 from tests.walks import NAMES, QUERY, walks
@@ -86,8 +86,8 @@ def test_late_readings_and_late_gaps_are_treated_as_in_a_monitor_that_gets_the_s
 def test_rough_bounds_hold_what_later_readings_may_say():
     table = walks(steps=30, begin=200, gaps=0.5)
     plan = make_plan(QUERY, table.schema, opened=lambda: learnt(False), buckets=1)
-    packets = [row["packet"] for out in dealt(plan, table.to_batches()) for row in out.to_pylist()]
-    piece, context, _ = SensorStage(plan).impute(0, None, packets, MemoryCells())
+    come = [each for _, each in dealt(Plans.alone(plan), table.to_batches())]
+    piece, context = SensorStage(plan).impute(0, come, MemoryStore())
     assert piece is not None
     assert plan.chain is not None
     looked = look(plan.chain, piece.rows, None, context)
@@ -114,11 +114,12 @@ def planned(**how) -> Plan:
     return make_plan(LONG, rows().schema, opened=lambda: learnt(False), buckets=1, **how)
 
 
-def handed(stage: SensorStage, state: bytes | None, table: pa.Table) -> tuple[Parcel, bytes | None]:
-    """What the one bucket makes of these rows, and its state then."""
-    packets = [row["packet"] for out in dealt(stage.plan, table.to_batches()) for row in out.to_pylist()]
-    [(_, parcel)], then = stage.take(0, state, packets, MemoryCells())
-    return Parcel.from_bytes(parcel.to_bytes(stage.plan), stage.plan), then
+def handed(stage: SensorStage, store: MemoryStore, table: pa.Table) -> GroupRows:
+    """What the one bucket makes of these rows, as it travels."""
+    plan = stage.plan
+    come = [unpack_bucket(plan, pack_bucket(plan, each)) for _, each in dealt(Plans.alone(plan), table.to_batches())]
+    [(_, found)] = unpack_groups(plan, pack_groups(plan, stage.take(0, come, store)))
+    return found
 
 
 GAP = ("s0", 200, None, 1.0, 90.0)
@@ -126,10 +127,10 @@ CROWD = (("s1", 201, 0.0, 0.0, 0.0), ("s2", 202, 90.0, -90.0, 90.0), ("s3", 203,
 
 
 def test_what_a_reading_revises_travels_though_the_reading_does_not():
-    stage = SensorStage(planned(), small=0)
-    first, state = handed(stage, None, rows(GAP))
+    stage, store = SensorStage(planned(), small=0), MemoryStore()
+    first = handed(stage, store, rows(GAP))
     assert first.revisions is None
-    then, _ = handed(stage, state, rows(*CROWD, ("s0", 202, 3.0, None, -90.0)))
+    then = handed(stage, store, rows(*CROWD, ("s0", 202, 3.0, None, -90.0)))
     assert then.screened == 1
     assert "s0" not in then.rows.columns["sensor"].to_pylist()
     assert then.revisions is not None
@@ -142,20 +143,18 @@ def test_what_a_reading_revises_travels_though_the_reading_does_not():
 
 @pytest.mark.parametrize("borders", [[5], []])
 def test_a_gap_of_a_row_that_cannot_matter_is_not_revised(borders):
-    stage, state, found = SensorStage(planned(), small=0), None, []
+    stage, store = SensorStage(planned(), small=0), MemoryStore()
     table = rows(*CROWD, ("s0", 202, None, 90.0, -90.0), ("s3", 204, 0.0, 0.0, 0.0), ("s0", 205, 3.0, 90.0, -90.0))
-    for piece in cut(table, borders):
-        parcel, state = handed(stage, state, piece)
-        found.append(parcel)
+    found = [handed(stage, store, piece) for piece in cut(table, borders)]
     assert found[0].screened > 0
     assert all(parcel.revisions is None for parcel in found)
 
 
 def test_a_row_that_is_refused_is_no_reading_and_a_copy_opens_no_gap():
-    stage = SensorStage(planned(), small=0)
-    state = handed(stage, None, rows(GAP, GAP))[1]
-    state = handed(stage, state, rows(GAP, ("s0", 201, float("inf"), 0.0, 0.0)))[1]
-    then, _ = handed(stage, state, rows(("s0", 202, 3.0, 0.0, 0.0)))
+    stage, store = SensorStage(planned(), small=0), MemoryStore()
+    handed(stage, store, rows(GAP, GAP))
+    handed(stage, store, rows(GAP, ("s0", 201, float("inf"), 0.0, 0.0)))
+    then = handed(stage, store, rows(("s0", 202, 3.0, 0.0, 0.0)))
     assert then.revisions is not None
     assert then.revisions.target.tolist() == [200.0]
 
@@ -200,9 +199,9 @@ def test_another_choice_of_hindsight_is_refused_by_name(tmp_path):
     plans = [planned(hindsight=each) for each in (None, True, False)]
     assert plans[0].digest == plans[1].digest != plans[2].digest
     assert identity_of(plans[0]) == identity_of(plans[1]) != identity_of(plans[2])
-    state = Keeper(plans[0]).take("[]", None, [handed(SensorStage(plans[0]), None, rows(GAP))[0]]).state
+    state = take(plans[0], "[]", None, come := [handed(SensorStage(plans[0]), MemoryStore(), rows(GAP))]).state
     with pytest.raises(SnapshotError, match="hindsight was true and is now false"):
-        Keeper(plans[2]).take("[]", state)
+        take(plans[2], "[]", state, come)
     first, other = (
         Output(LocalFolder(tmp_path), RunConfig("in", str(tmp_path), LONG, learnt(False), hindsight=each))
         for each in (None, False)

@@ -16,18 +16,17 @@ from hypothesis import strategies as st
 import fogline as fl
 from fogline.cli.run import status_line
 from fogline.output.folder import LocalFolder
-from fogline.pipeline.exchange import Parcel
 from fogline.pipeline.names import HEALTH
 from fogline.pipeline.plan import make_plan
+from fogline.pipeline.plans import Plans
 from fogline.pipeline.report import COUNTERS, Journal
-from fogline.pipeline.runner import Keeper
-from fogline.pipeline.stages import screened
+from fogline.pipeline.stages import pruned
 from fogline.pipeline.watermark import Farthest, HeardPair, event, few_pairs, later, reached
 from fogline.runs.config import RunStatus
 from fogline.runs.embedded_state import EmbeddedState
 from fogline.runs.evaluation import Evaluation
 from tests.contracts import net
-from tests.flow.driving import Engine, changes_of, rows_of
+from tests.flow.driving import Engine, changes_of, pruned_rows, rows_of, take
 
 QUERY = fl.Query(attributes={"a": "max", "b": "max"}, id="id", time="t", lifetime=50, by=["site"])
 ALL = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime=50)
@@ -135,13 +134,13 @@ def test_no_id_alone_moves_the_clock_of_the_query():
     wild = pa.table({n: [v] for n, v in zip(SCHEMA.names, ["z", "z", 10**9, 1.0, 1.0], strict=True)}, schema=SCHEMA)
 
     def events(table: pa.Table) -> set[int | None]:
-        out = screened(plan, table.to_batches())
-        return {t for each in out for t in each["event"].cast(pa.int64()).to_pylist()}
+        out = pruned(Plans.alone(plan), table.to_batches())
+        return {each.event for each in out}
 
     assert events(wild) == {None}
     [both] = events(pa.concat_tables([good, wild]))
     [alone] = events(good)
-    assert reached(plan.kind, alone // 1000) == pytest.approx(97)  # the fourth of seven ids
+    assert reached(plan.kind, alone) == pytest.approx(97)  # the fourth of seven ids
     assert both is not None
     assert both <= alone * 1.0001
 
@@ -162,7 +161,7 @@ def test_the_clock_of_the_query_is_where_two_ids_have_come_however_rows_are_cut(
     plan = make_plan(QUERY, SCHEMA, idle=200, ahead="off")
     with TemporaryDirectory() as root:
         state = EmbeddedState(LocalFolder(root))
-        evaluation, left = Evaluation(plan, state), list(rows)
+        evaluation, left = Evaluation(Plans.alone(plan), state), list(rows)
         for cut, anew in zip(cuts, starts, strict=False):
             some, left = left[:cut], left[cut:]
             if not some:
@@ -173,7 +172,7 @@ def test_the_clock_of_the_query_is_where_two_ids_have_come_however_rows_are_cut(
             state.commit()
             if anew:
                 state = EmbeddedState(LocalFolder(root))
-                evaluation = Evaluation(plan, state)
+                evaluation = Evaluation(Plans.alone(plan), state)
     newest = {(g, i): max(t for h, j, t in rows if (h, j) == (g, i)) for g, i, _ in rows}
     second = sorted(newest.values())[-2] if len(newest) > 1 else None
     assert evaluation.watermark == (0 if second is None else event(plan.kind, second))
@@ -222,12 +221,10 @@ def test_the_timer_is_set_where_the_clock_will_surely_have_reached_the_expiry():
 def test_a_group_is_not_moved_on_by_the_watermark_without_an_idle_time():
     plan = make_plan(QUERY, SCHEMA)
     table = rows("a", 1, 60, 1)
-    parcels = [
-        Parcel.from_bytes(each.as_py(), plan) for out in screened(plan, table.to_batches()) for each in out["parcel"]
-    ]
-    first = Keeper(plan).take('["a"]', None, parcels)
+    come = [each for some in pruned_rows(plan, table).values() for each in some]
+    first = take(plan, '["a"]', None, come)
     assert first.timer is None
-    then = Keeper(plan).take('["a"]', first.state, watermark=event(plan.kind, 10**6))
+    then = take(plan, '["a"]', first.state, watermark=event(plan.kind, 10**6))
     assert not rows_of(then.journal, "changes")
 
 

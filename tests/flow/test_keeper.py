@@ -1,6 +1,8 @@
-"""Do screening and keeper together answer as one monitor does, however the stream is cut?"""
+"""Do the stages together answer as one monitor does, however the stream is cut?"""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -11,17 +13,27 @@ import fogline as fl
 from fogline.engine.group import Group
 from fogline.errors import SnapshotError
 from fogline.pipeline import loaded as cache
-from fogline.pipeline.exchange import Parcel
+from fogline.pipeline.exchange import GroupRows, pack_groups
 from fogline.pipeline.plan import make_plan
+from fogline.pipeline.plans import Plans
 from fogline.pipeline.report import COUNTERS, Journal
-from fogline.pipeline.runner import Keeper
-from fogline.pipeline.stages import screened
 from fogline.pipeline.watermark import event
 from fogline.saved import table_from_bytes
-from fogline.spark.processors import GroupProcessor
+from fogline.spark.processors import ShardProcessor
 from tests import oracle
 from tests.contracts import CLOSE, agree, answer_of, as_arrow, members, net, query_of
-from tests.flow.driving import Engine, changes_of, cut, plan_of, rows_by_time, rows_of, table_of
+from tests.flow.driving import (
+    Engine,
+    Taken,
+    changes_of,
+    cut,
+    plan_of,
+    pruned_rows,
+    rows_by_time,
+    rows_of,
+    table_of,
+    take,
+)
 from tests.strategies import Stream, late_streams, streams
 
 NONE: dict = {}
@@ -118,40 +130,40 @@ SIMPLE = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime=10)
 SCHEMA = pa.schema([("id", pa.string()), ("t", pa.int64()), ("a", pa.float64())])
 
 
-def parcels(plan, *rows: tuple) -> list[Parcel]:
+def parcels(plan, *rows: tuple) -> list[GroupRows]:
     """What screening makes of a few rows."""
     table = pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA)
-    return [
-        Parcel.from_bytes(each.as_py(), plan) for out in screened(plan, table.to_batches()) for each in out["parcel"]
-    ]
+    return [each for some in pruned_rows(plan, table).values() for each in some]
 
 
-def reported(outcome, kind: str = "changes") -> list[dict]:
+def reported(outcome: Taken, kind: str = "changes") -> list[dict]:
     return rows_of(outcome.journal, kind)
 
 
 def test_a_row_ahead_of_the_clock_waits_for_it():
     plan = make_plan(SIMPLE, SCHEMA, lateness=5, idle=0)
-    keeper = Keeper(plan)
-    first = keeper.take("[]", None, parcels(plan, ("a", 3, 1.0), ("b", 8, 2.0)))
+    first = take(plan, "[]", None, parcels(plan, ("a", 3, 1.0), ("b", 8, 2.0)))
     assert [row["id"] for row in reported(first)] == ["a"]
     assert first.timer == event(plan.kind, 8)
-    then = keeper.take("[]", first.state, parcels(plan, ("c", 6, 9.0)))
+    then = take(plan, "[]", first.state, parcels(plan, ("c", 6, 9.0)))
     assert not reported(then)  # the clock stands at 3 still
-    moved = keeper.take("[]", then.state, watermark=event(plan.kind, 7))
+    moved = take(plan, "[]", then.state, watermark=event(plan.kind, 7))
     assert [(row["time"], row["id"], row["change"]) for row in reported(moved)] == [
         (6, "a", "leave"),
         (6, "c", "enter"),
     ]
-    assert keeper.take("[]", first.state, [], end=True).state == first.state
-    rest = keeper.take("[]", then.state, parcels(plan, ("d", 9, 0.0)), end=True)
+    assert first.state is not None
+    again = take(plan, "[]", first.state, [], end=True).state
+    assert again is not None
+    assert again.values == first.state.values
+    rest = take(plan, "[]", then.state, parcels(plan, ("d", 9, 0.0)), end=True)
     assert {row["time"] for row in reported(rest)} <= {6, 8, 9}
 
 
 def test_health_counts_each_row_once():
     plan = make_plan(SIMPLE, SCHEMA, every="batch")
     rows = [("a", 3, 1.0), ("b", 3, 2.0), ("c", 4, 5.0), ("a", 3, 7.0), (None, 3, 1.0), ("d", 4, None)]
-    taken = Keeper(plan).take("[]", None, parcels(plan, *rows))
+    taken = take(plan, "[]", None, parcels(plan, *rows))
     [health] = reported(taken, "health")
     assert {name: health[name] for name in COUNTERS} == {
         "rows": 6, "rejected": 3, "held": 0, "released": 0, "late": 0, "expired": 0, "outside_limits": 0,
@@ -164,9 +176,8 @@ def test_health_counts_each_row_once():
 
 def test_a_duplicate_that_only_the_state_can_know_is_rejected_there():
     plan = make_plan(SIMPLE, SCHEMA)
-    keeper = Keeper(plan)
-    first = keeper.take("[]", None, parcels(plan, ("a", 3, 1.0)))
-    again = keeper.take("[]", first.state, parcels(plan, ("a", 3, 1.0)))
+    first = take(plan, "[]", None, parcels(plan, ("a", 3, 1.0)))
+    again = take(plan, "[]", first.state, parcels(plan, ("a", 3, 1.0)))
     assert [(row["row"], row["reason"]) for row in reported(again, "rejects")] == [
         ('{"id": "a", "t": 3, "a": 1.0}', "a row with this id and time is there already")
     ]
@@ -175,42 +186,52 @@ def test_a_duplicate_that_only_the_state_can_know_is_rejected_there():
 
 def test_the_state_of_another_query_is_refused():
     plan = make_plan(SIMPLE, SCHEMA)
-    state = Keeper(plan).take("[]", None, parcels(plan, ("a", 3, 1.0))).state
+    state = take(plan, "[]", None, parcels(plan, ("a", 3, 1.0))).state
     other = make_plan(fl.Query(attributes={"a": "min"}, id="id", time="t", lifetime=10), SCHEMA)
     with pytest.raises(SnapshotError, match="another query"):
-        Keeper(other).take("[]", state)
+        take(other, "[]", state, parcels(plan, ("b", 4, 1.0)))
 
 
 def test_the_state_of_another_version_is_refused_by_name():
     plan = make_plan(SIMPLE, SCHEMA)
-    state = Keeper(plan).take("[]", None, parcels(plan, ("a", 3, 1.0))).state
-    assert state is not None
+    store = take(plan, "[]", None, parcels(plan, ("a", 3, 1.0))).state
+    assert store is not None
+    state = store.values["groups", "", 0]
     for other, words in (
-        (state[:8] + b"\x01" + state[9:], r"has format 1; .* reads 2\. It was written by an older Fogline: go on with"),
-        (state[:8] + b"\x09" + state[9:], r"has format 9; .* reads 2\. It was written by a newer Fogline: install"),
-        (b"", "this is no state"),
-        (state[:20], "this is no state"),
-        (bytes(100), "this is no state"),
+        (state[:8] + b"\x02" + state[9:], r"has format 2; .* reads 3\. It was written by an older Fogline: go on with"),
+        (state[:8] + b"\x09" + state[9:], r"has format 9; .* reads 3\. It was written by a newer Fogline: install"),
+        (b"", "this is no page of groups"),
+        (state[:20], "this is no page of groups"),
+        (bytes(100), "this is no page of groups"),
     ):
+        store.values["groups", "", 0] = other
         with pytest.raises(SnapshotError, match=words):
-            Keeper(plan).take("[]", other)
+            take(plan, "[]", store, parcels(plan, ("b", 4, 1.0)))
+
+
+def test_a_part_of_the_state_that_is_missing_is_refused_by_name():
+    plan = make_plan(SIMPLE, SCHEMA)
+    store = take(plan, "[]", None, parcels(plan, ("a", 3, 1.0))).state
+    assert store is not None
+    del store.values["groups", "", 0]
+    with pytest.raises(SnapshotError, match="the checkpoint is damaged: part 0 of 'groups' is not in it"):
+        take(plan, "[]", store, parcels(plan, ("b", 4, 1.0)))
 
 
 def test_a_group_of_nothing_but_rejects_has_no_clock():
     plan = make_plan(SIMPLE, SCHEMA)
-    taken = Keeper(plan).take("[]", None, parcels(plan, (None, 3, 1.0)))
+    taken = take(plan, "[]", None, parcels(plan, (None, 3, 1.0)))
     assert [row["time"] for row in reported(taken, "health")] == [None]
     assert taken.timer is None
     assert taken.state is None  # nor a state
-    assert [row["id"] for row in reported(Keeper(plan).take("[]", taken.state, parcels(plan, ("a", 1, 1.0))))] == ["a"]
+    assert [row["id"] for row in reported(take(plan, "[]", taken.state, parcels(plan, ("a", 1, 1.0))))] == ["a"]
 
 
 def test_with_every_batch_only_the_clock_has_changes():
     for every, times in (("tick", [13, 20]), ("batch", [20, 20])):
         plan = make_plan(SIMPLE, SCHEMA, every=every)
-        keeper = Keeper(plan)
-        first = keeper.take("[]", None, parcels(plan, ("a", 3, 1.0)))
-        then = keeper.take("[]", first.state, parcels(plan, ("b", 20, 1.0)))
+        first = take(plan, "[]", None, parcels(plan, ("a", 3, 1.0)))
+        then = take(plan, "[]", first.state, parcels(plan, ("b", 20, 1.0)))
         assert [(row["id"], row["change"]) for row in reported(then)] == [("a", "leave"), ("b", "enter")]
         assert [row["time"] for row in reported(then)] == times
 
@@ -220,62 +241,74 @@ BY_EXPIRY = fl.Query(attributes={"a": "max"}, id="id", time="t", expires="e")
 
 def test_an_empty_group_is_forgotten_when_the_watermark_has_passed_its_clock_by_a_lifetime():
     plan = make_plan(SIMPLE, SCHEMA, idle=0)
-    keeper = Keeper(plan)
-    first = keeper.take("[]", None, parcels(plan, ("a", 3, 1.0)))
+    first = take(plan, "[]", None, parcels(plan, ("a", 3, 1.0)))
     assert first.timer == event(plan.kind, 13)
-    gone = keeper.take("[]", first.state, watermark=event(plan.kind, 20))
+    gone = take(plan, "[]", first.state, watermark=event(plan.kind, 20))
     assert [(row["time"], row["change"]) for row in reported(gone)] == [(13, "leave")]
     assert gone.state is not None  # a row of 15 would be late still
     assert gone.timer == event(plan.kind, 30)
-    [health] = reported(keeper.take("[]", gone.state, parcels(plan, ("b", 15, 1.0))), "health")
+    [health] = reported(take(plan, "[]", gone.state, parcels(plan, ("b", 15, 1.0))), "health")
     assert (health["late"], health["time"]) == (1, 20)
-    back = keeper.take("[]", gone.state, parcels(plan, ("c", 25, 1.0)))
+    back = take(plan, "[]", gone.state, parcels(plan, ("c", 25, 1.0)))
     assert back.timer == event(plan.kind, 35)  # it lives again
     assert back.before == gone.timer
-    assert keeper.take("[]", gone.state, watermark=event(plan.kind, 29)).state is not None
-    forgotten = keeper.take("[]", gone.state, watermark=event(plan.kind, 30))
+    assert take(plan, "[]", gone.state, watermark=event(plan.kind, 29)).state is not None
+    forgotten = take(plan, "[]", gone.state, watermark=event(plan.kind, 30))
     assert (forgotten.state, forgotten.timer) == (None, None)
     assert not reported(forgotten)
 
 
 def test_with_lateness_an_empty_group_is_forgotten_later_and_one_in_which_rows_wait_is_not():
     plan = make_plan(SIMPLE, SCHEMA, lateness=5, idle=0)
-    keeper = Keeper(plan)
-    first = keeper.take("[]", None, parcels(plan, ("a", 3, 1.0)))
+    first = take(plan, "[]", None, parcels(plan, ("a", 3, 1.0)))
     assert not first.group.empty  # it waits
-    gone = keeper.take("[]", first.state, watermark=event(plan.kind, 13))
+    gone = take(plan, "[]", first.state, watermark=event(plan.kind, 13))
     assert gone.group.empty
     assert gone.timer == event(plan.kind, 13 + 5 + 10)
 
 
 def test_a_count_window_is_never_empty_and_never_forgotten():
     plan = make_plan(fl.Query(attributes={"a": "max"}, id="id", time="t", last=2), SCHEMA, idle=0)
-    taken = Keeper(plan).take("[]", None, parcels(plan, ("a", 3, 1.0)))
+    taken = take(plan, "[]", None, parcels(plan, ("a", 3, 1.0)))
     assert taken.timer is None
-    assert Keeper(plan).take("[]", taken.state, watermark=event(plan.kind, 10**9)).state is not None
+    assert take(plan, "[]", taken.state, watermark=event(plan.kind, 10**9)).state is not None
 
 
 def test_with_expiries_a_group_is_kept_as_long_again_as_its_newest_row_counted():
     schema = SCHEMA.append(pa.field("e", pa.int64()))
     plan = make_plan(BY_EXPIRY, schema, idle=0)
     table = pa.Table.from_pylist([{"id": "a", "t": 3, "a": 1.0, "e": 8}], schema=schema)
-    found = [p for out in screened(plan, table.to_batches()) for p in out["parcel"]]
-    first = Keeper(plan).take("[]", None, [Parcel.from_bytes(p.as_py(), plan) for p in found])
-    gone = Keeper(plan).take("[]", first.state, watermark=event(plan.kind, 8))
+    first = take(plan, "[]", None, pruned_rows(plan, table)["[]"])
+    gone = take(plan, "[]", first.state, watermark=event(plan.kind, 8))
     assert gone.timer == event(plan.kind, 8 + 5)
-    assert Keeper(plan).take("[]", gone.state, watermark=event(plan.kind, 13)).state is None
+    assert take(plan, "[]", gone.state, watermark=event(plan.kind, 13)).state is None
 
 
-class Store:
-    """A state store of one group: values by name, timers, and how often each value was read and written."""
+class Handle:
+    """What Spark keeps of one shard, and in which namespaces values were read and written."""
 
     def __init__(self) -> None:
-        self.values: dict = {}
+        self.values: dict[Any, Any] = {}
         self.reads: list[str] = []
         self.writes: list[str] = []
 
-    def getValueState(self, name: str, schema: str) -> Value:
-        return Value(self, name)
+    def getMapState(self, name: str, key: str, value: str) -> Handle:
+        return self
+
+    def getValueState(self, name: str, schema: Any) -> None:
+        """Of the plan's identity: it never has a value."""
+
+    def getValue(self, key: Any) -> Any:
+        self.reads.append(key[0])
+        return self.values.get(key)
+
+    def updateValue(self, key: Any, value: Any) -> None:
+        self.writes.append(key[0])
+        self.values[key] = value
+
+    def removeKey(self, key: Any) -> None:
+        self.writes.append(key[0])
+        self.values.pop(key, None)
 
     def registerTimer(self, at: int) -> None:
         """No timer fires."""
@@ -283,38 +316,22 @@ class Store:
     deleteTimer = registerTimer
 
 
-class Value:
-    def __init__(self, store: Store, name: str) -> None:
-        self.store, self.name = store, name
-
-    def get(self):
-        self.store.reads.append(self.name)
-        return self.store.values.get(self.name)
-
-    def update(self, value) -> None:
-        self.store.writes.append(self.name)
-        self.store.values[self.name] = value
-
-    def clear(self) -> None:
-        self.store.writes.append(self.name)
-        self.store.values.pop(self.name, None)
-
-
-def handed(store: Store, *rows: tuple) -> list:
+def handed(handle: Handle, *rows: tuple, **how: Any) -> list:
     """One micro-batch for a worker that begins anew, as Spark's do: what it reports."""
-    plan = make_plan(SIMPLE, SCHEMA)
-    processor = GroupProcessor(plan)
-    processor.init(store)
-    frame = {"parcel": [parcel.to_bytes(plan) for parcel in parcels(plan, *rows)]}
-    [out] = processor.handleInputRows(("[]",), [frame], None)
+    plan = make_plan(SIMPLE, SCHEMA, **how)
+    processor = ShardProcessor(Plans.alone(plan))
+    processor.init(handle)
+    packed = pack_groups(plan, [("[]", each) for each in parcels(plan, *rows)])
+    [out] = processor.handleInputRows((0,), [{"rows": [packed]}], None)
     tables = [table_from_bytes(part) for kind, part in zip(out["kind"], out["part"], strict=True) if kind == "changes"]
     return [(row["time"], row["id"], row["change"]) for table in tables for row in table.to_pylist()]
 
 
 def test_a_large_group_is_loaded_only_where_it_is_not_cached(monkeypatch):
     monkeypatch.setattr("fogline.pipeline.loaded.LARGE", 0)
+    monkeypatch.setattr("fogline.pipeline.small_groups.ROWS", 0)
     cache._cached.clear()
-    store = Store()
+    store = Handle()
     assert handed(store, ("a", 3, 1.0)) == [(3, "a", "enter")]
     before = dict(store.values)
     assert handed(store, ("b", 4, 2.0)) == [(4, "a", "leave"), (4, "b", "enter")]
@@ -324,7 +341,7 @@ def test_a_large_group_is_loaded_only_where_it_is_not_cached(monkeypatch):
     assert store.reads.count("large") == 1
     monkeypatch.setattr("fogline.pipeline.loaded.LARGE", 10**9)
     assert handed(store, ("d", 5, 4.0)) == [(5, "c", "leave"), (5, "d", "enter")]
-    assert "large" not in store.values
+    assert "large" not in {namespace for namespace, _, _ in store.values}
 
 
 def test_no_more_than_a_few_groups_are_cached():
@@ -337,19 +354,21 @@ def test_no_more_than_a_few_groups_are_cached():
     assert cache.pop((bytes([1]), b"")) is None
 
 
-def test_a_small_group_costs_one_read_and_one_write_and_nothing_when_it_is_forgotten():
-    store = Store()
-    handed(store, ("a", 3, 1.0))
-    assert (store.reads, store.writes, list(store.values)) == (["group"], ["group"], ["group"])
+def test_a_small_group_costs_two_reads_and_two_writes_and_nothing_when_it_is_forgotten():
+    store = Handle()
+    handed(store, ("a", 3, 1.0), idle=0)
+    assert (store.reads, store.writes) == (["index"], ["groups", "index"])
+    assert sorted(namespace for namespace, _, _ in store.values) == ["groups", "index"]
     for minute in (20, 30):
-        processor = GroupProcessor(make_plan(SIMPLE, SCHEMA, idle=0))
+        processor = ShardProcessor(Plans.alone(make_plan(SIMPLE, SCHEMA, idle=0)))
         processor.init(store)
-        list(processor.handleExpiredTimer(("[]",), Watermark(event(pa.int64(), minute)), None))
+        list(processor.handleExpiredTimer((0,), Watermark(event(pa.int64(), minute)), None))
     assert not store.values
-    assert store.reads == store.writes == ["group"] * 3
-    handed(store, (None, 3, 1.0))  # nothing but a reject
+    assert store.reads == ["index"] + ["index", "groups"] * 2
+    assert store.writes == ["groups", "index"] * 3
+    handed(store, (None, 3, 1.0), idle=0)  # nothing but a reject
     assert not store.values
-    assert store.writes == ["group"] * 3
+    assert store.writes == ["groups", "index"] * 3
 
 
 class Watermark:
@@ -362,10 +381,14 @@ class Watermark:
 
 def test_a_large_group_that_is_cached_is_not_taken_for_another_plans(monkeypatch):
     monkeypatch.setattr("fogline.pipeline.loaded.LARGE", 0)
+    monkeypatch.setattr("fogline.pipeline.small_groups.ROWS", 0)
     cache._cached.clear()
-    store = Store()
+    store = Handle()
     handed(store, ("a", 3, 1.0))
-    other = GroupProcessor(make_plan(SIMPLE, SCHEMA, every="batch"))
+    other = ShardProcessor(Plans.alone(make_plan(SIMPLE, SCHEMA, every="batch")))
     other.init(store)
+    packed = pack_groups(
+        make_plan(SIMPLE, SCHEMA), [("[]", each) for each in parcels(make_plan(SIMPLE, SCHEMA), ("b", 4, 1.0))]
+    )
     with pytest.raises(SnapshotError, match="every was tick and is now batch"):
-        list(other.handleExpiredTimer(("[]",), Watermark(1), None))
+        list(other.handleInputRows((0,), [{"rows": [packed]}], None))

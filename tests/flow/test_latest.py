@@ -62,13 +62,13 @@ def tiny(few: int = 1, turns: int = 2, spare: int = 1, share: int = 0) -> Iterat
 class Repeated(Engine):
     """Every task is done twice, from the same state."""
 
-    def _take(self, key: str, parcels: list[Any], watermark: int | None) -> Journal:
-        names = ("states", "timers", "cells", "parts", "pages")
+    def _take(self, place: Any, come: Any, watermark: int | None) -> Journal:
+        names = ("stores", "timers")
         before = copy.deepcopy({name: getattr(self, name) for name in names})
-        once = super()._take(key, parcels, watermark)
+        once = super()._take(place, come, watermark)
         for name, each in before.items():
             setattr(self, name, each)
-        again = super()._take(key, parcels, watermark)
+        again = super()._take(place, come, watermark)
         assert [kind for kind, _ in once] == [kind for kind, _ in again]
         assert all(a.equals(b) for (_, a), (_, b) in zip(once, again, strict=True))
         return again

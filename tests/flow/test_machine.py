@@ -9,11 +9,9 @@ import pytest
 
 import fogline as fl
 from fogline.pipeline.decode import NOW, asks_now
-from fogline.pipeline.exchange import Parcel
 from fogline.pipeline.plan import make_plan
-from fogline.pipeline.runner import Keeper
-from fogline.pipeline.stages import refused, screened
-from tests.flow.driving import rows_of
+from fogline.pipeline.stages import refused
+from tests.flow.driving import pruned_rows, rows_of, take
 
 KIND = pa.timestamp("us", "UTC")
 QUERY = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime="1 hour")
@@ -73,10 +71,8 @@ def test_the_machines_clock_is_not_asked_where_times_are_numbers_or_ahead_is_off
 def test_rows_of_such_a_time_are_shown_and_leave_no_trace():
     plan = make_plan(QUERY, SCHEMA)
     table = with_now(rows(TODAY, TODAY + HOUR, TODAY * 1000))
-    parcels = [
-        Parcel.from_bytes(each.as_py(), plan) for out in screened(plan, table.to_batches()) for each in out["parcel"]
-    ]
-    journal = Keeper(plan).take("[]", None, parcels).journal
+    parcels = [each for some in pruned_rows(plan, table).values() for each in some]
+    journal = take(plan, "[]", None, parcels).journal
     [reject] = rows_of(journal, "rejects")
     assert "1700000000000000000" in reject["row"]
     assert NOW not in reject["row"]
@@ -87,9 +83,7 @@ def test_rows_of_such_a_time_are_shown_and_leave_no_trace():
 def test_a_time_of_another_millennium_is_held_and_shown():
     plan = make_plan(QUERY, SCHEMA)
     table = rows(TODAY, TODAY + 1, TODAY + HOUR, LATER)  # without the machine's clock
-    parcels = [
-        Parcel.from_bytes(each.as_py(), plan) for out in screened(plan, table.to_batches()) for each in out["parcel"]
-    ]
-    [reject] = rows_of(Keeper(plan).take("[]", None, parcels).journal, "rejects")
+    parcels = [each for some in pruned_rows(plan, table).values() for each in some]
+    [reject] = rows_of(take(plan, "[]", None, parcels).journal, "rejects")
     assert reject["reason"].startswith("held: its time runs ahead of its group by more than 10 hours")
     assert "5000-01-01" in reject["row"]

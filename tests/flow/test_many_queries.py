@@ -19,7 +19,7 @@ from fogline.pipeline.plan import make_plan
 from fogline.pipeline.plans import Plans, make_plans
 from fogline.pipeline.report import Journal, schema_of
 from fogline.queries import QUERY
-from tests.flow.driving import Engine, ShelfEngine, rows_by_time
+from tests.flow.driving import Engine, ShardEngine, rows_by_time
 from tests.walks import walks
 
 ATTRIBUTES = (
@@ -167,7 +167,7 @@ how = st.fixed_dictionaries(
 @given(queries(), tables(gaps=False), st.data(), how)
 def test_each_query_reports_what_it_would_report_alone(asked, table, data, how):
     cut = sorted(data.draw(st.lists(st.integers(0, table.num_rows), max_size=4)))
-    agree(asked, table, cut, data.draw(st.sampled_from([Engine, ShelfEngine])), **how)
+    agree(asked, table, cut, data.draw(st.sampled_from([Engine, ShardEngine])), **how)
 
 
 @cache
@@ -202,9 +202,9 @@ def wandering(gaps: float = 0.25) -> pa.Table:
     ids=str,
 )
 def test_sensors_are_remembered_and_gaps_imputed_for_all(how):
-    plans = agree(WALKING, wandering(), [30, 75, 120], ShelfEngine, opened=learnt, buckets=2, **how)
-    assert plans.remembers
-    assert [[name for name, _ in kin.members] for kin in plans.kin] == (
+    plans = agree(WALKING, wandering(), [30, 75, 120], ShardEngine, opened=learnt, buckets=2, **how)
+    assert plans.first.remembers
+    assert [[str(name) for name, _ in shared.queries] for shared in plans.shared] == (
         [["whole", "longer", "strict"], ["two"], ["newest"]]
         if how.get("hindsight") is False
         else [["whole", "strict"], ["longer"], ["two"], ["newest"]]
@@ -215,12 +215,12 @@ def test_gaps_filled_by_rules_are_filled_as_for_each_alone():
     history = walks(steps=200)
     given = fl.Repository.fit(history, WALKING["whole"], retention=0)
     plans = agree(WALKING, wandering(), [50, 100], opened=lambda: given)
-    assert not plans.remembers
+    assert not plans.first.remembers
 
 
-def kin_of(*queries: fl.Query, schema: pa.Schema = SCHEMA, **how: Any) -> list[list[str]]:
+def sharing(*queries: fl.Query, schema: pa.Schema = SCHEMA, **how: Any) -> list[list[str]]:
     plans = make_plans({f"q{k}": query for k, query in enumerate(queries)}, schema, **how)
-    return [[name for name, _ in kin.members] for kin in plans.kin]
+    return [[str(name) for name, _ in shared.queries] for shared in plans.shared]
 
 
 def asked(**other: Any) -> fl.Query:
@@ -228,7 +228,7 @@ def asked(**other: Any) -> fl.Query:
 
 
 def test_queries_that_differ_in_alpha_or_lifetime_alone_share_what_comes_before_their_groups():
-    assert kin_of(asked(), asked(alpha=0.9), asked(lifetime=8)) == [["q0", "q1", "q2"]]
+    assert sharing(asked(), asked(alpha=0.9), asked(lifetime=8)) == [["q0", "q1", "q2"]]
     for other in (
         asked(by=["site"]),
         asked(attributes={"a": "max", "b": "min"}),
@@ -238,10 +238,10 @@ def test_queries_that_differ_in_alpha_or_lifetime_alone_share_what_comes_before_
         asked(lifetime=None, expires="until"),
         asked(latest=True),
     ):
-        assert kin_of(asked(), other) == [["q0"], ["q1"]]
-    assert kin_of(asked(latest=True), asked(latest=True, lifetime=9)) == [["q0"], ["q1"]]
-    assert kin_of(asked(latest=True), asked(latest=True, alpha=0.9)) == [["q0", "q1"]]
-    assert kin_of(asked(lifetime=2.5), asked(lifetime=3)) == [["q0"], ["q1"]]  # a clock that rounds
+        assert sharing(asked(), other) == [["q0"], ["q1"]]
+    assert sharing(asked(latest=True), asked(latest=True, lifetime=9)) == [["q0"], ["q1"]]
+    assert sharing(asked(latest=True), asked(latest=True, alpha=0.9)) == [["q0", "q1"]]
+    assert sharing(asked(lifetime=2.5), asked(lifetime=3)) == [["q0"], ["q1"]]  # a clock that rounds
 
 
 def test_a_row_runs_ahead_of_all_queries_or_of_none():
@@ -299,7 +299,7 @@ def test_kin_drop_only_what_may_go_for_every_lifetime(every):
         name: [row["id"] for row in reports(journal, CHANGES, (), name)[()] if row["change"] == "enter"]
         for name in queries
     }
-    assert len(plans.kin) == 1
+    assert len(plans.shared) == 1
     if every == "tick":
         assert entered == {
             "short": ["first", "before", "between", "after", "last"],

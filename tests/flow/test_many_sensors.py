@@ -22,7 +22,6 @@ from fogline.pipeline.limits import FORGOTTEN
 from fogline.pipeline.plan import BUCKETS, make_plan
 from fogline.pipeline.report import Journal
 from fogline.pipeline.sensor_state import bucket_of, store_of
-from fogline.pipeline.state import MemoryCells
 from tests.flow.driving import Engine, changes_of, cut, rows_of
 from tests.flow.embedding import Case, config_of, run, write_stream
 from tests.walks import NAMES, QUERY, walks
@@ -138,9 +137,9 @@ def test_the_stages_remember_the_sensors_that_a_monitor_does(monkeypatch, small,
         for piece in cut(table, borders):
             journal += engine.batch([piece])
         if not lateness:
-            state, cells = engine.readings[0]
+            store = engine.readings[0]
             names = [(f"n{k}",) for k in range(15)]
-            opened = store_of(plan).open(0, state, names, cells or MemoryCells())
+            opened = store_of(plan).open(0, store.get("sensors"), names, store)
             assert {name for (name,) in opened.kept.number} >= sensors_of(monitor) - {"x", "y"}
             assert opened.sensors == len(sensors_of(monitor))
             assert added_up(changes_of(journal, plan).to_pylist()) == answer_of(monitor)

@@ -19,12 +19,12 @@ from fogline.errors import FoglineError
 from fogline.output.answers import read_answer
 from fogline.output.folder import LocalFolder
 from fogline.pipeline import changelog as log
+from fogline.pipeline import loaded
 from fogline.pipeline import loaded as waiting
 from fogline.pipeline import sensor_state as readings
 from fogline.pipeline.names import HEALTH
 from fogline.pipeline.plan import Plan, make_plan
 from fogline.repository import cache
-from fogline.runs import evaluation as embedded_batch
 from fogline.runs.embedded import Embedded
 from fogline.runs.embedded_state import EmbeddedState
 from fogline.runs.start import ready
@@ -87,7 +87,7 @@ def small(monkeypatch):
     monkeypatch.setattr(log, "FEW", 20)
     monkeypatch.setattr(readings, "SMALL", 2)
     monkeypatch.setattr(readings, "PART", 1)
-    monkeypatch.setattr(embedded_batch, "LOADED", 0)
+    monkeypatch.setattr(loaded, "MOST", 0)
 
 
 EXACT = [name for name in MOVES if "hindsight" not in name]

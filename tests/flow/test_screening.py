@@ -18,12 +18,13 @@ from fogline.errors import QueryError
 from fogline.kernels.cover import Lives, matter
 from fogline.kernels.sorting import repeats
 from fogline.pipeline.decode import slices
-from fogline.pipeline.exchange import Parcel
+from fogline.pipeline.exchange import GroupRows
 from fogline.pipeline.plan import make_plan
 from fogline.pipeline.rejects import as_json
-from fogline.pipeline.stages import refused, screened
+from fogline.pipeline.stages import refused
 from fogline.pipeline.watermark import event, reached, timer
 from fogline.rows.names import key_columns
+from tests.flow.driving import pruned_rows
 
 QUERY = fl.Query(attributes={"a": "max", "b": "max"}, id="id", time="t", expires="e", by=["g"])
 SCHEMA = pa.schema(
@@ -108,12 +109,8 @@ def table(*rows: tuple) -> pa.Table:
     return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA)
 
 
-def parcels(plan, rows: pa.Table, **sizes) -> dict[str, list[Parcel]]:
-    out: dict[str, list[Parcel]] = {}
-    for batch in screened(plan, rows.to_batches(), **sizes):
-        for key, parcel in zip(batch["group"].to_pylist(), batch["parcel"].to_pylist(), strict=True):
-            out.setdefault(key, []).append(Parcel.from_bytes(parcel, plan))
-    return out
+def parcels(plan, rows: pa.Table, **sizes) -> dict[str, list[GroupRows]]:
+    return pruned_rows(plan, rows, **sizes)
 
 
 @given(st.integers(1, 7), st.integers(1, 9))

@@ -10,12 +10,13 @@ import pyarrow as pa
 import pytest
 
 import fogline as fl
+from fogline.pipeline.exchange import BucketRows
 from fogline.pipeline.plan import BUCKETS, make_plan
 from fogline.pipeline.report import Journal
 from fogline.pipeline.sensor_state import bucket_of, name_of
 from fogline.pipeline.sensors import Dealer, SensorStage
-from fogline.pipeline.state import MemoryCells
 from fogline.repository.repository import Repository
+from fogline.state.store import MemoryStore
 from tests.contracts import CLOSE, agree, net
 from tests.flow.driving import Engine, changes_of, cut
 from tests.flow.test_keeper import flush
@@ -31,9 +32,9 @@ def stream(**how) -> pa.Table:
     return walks(**{"steps": 40, "gaps": 0.2, "begin": 200, **how})
 
 
-def packets(plan, table: pa.Table, bucket: int) -> list[bytes]:
+def rows_for(plan, table: pa.Table, bucket: int) -> list[BucketRows]:
     [batch] = table.combine_chunks().to_batches()
-    return [packet for k, packet in Dealer(plan).deal(batch) if k == bucket]
+    return [rows for k, rows in Dealer(plan).deal(batch) if k == bucket]
 
 
 def test_every_sensor_has_one_bucket_and_all_buckets_are_used():
@@ -48,14 +49,14 @@ def test_contexts_do_not_depend_on_the_cut_into_batches_and_survive_as_bytes():
     assert sensors is not None
     in_bucket = [name[0] for name in sensors.known_sensors if bucket_of(name, BUCKETS) == 3]
     table = stream().filter(pa.compute.is_in(stream()["sensor"], pa.array(in_bucket)))
-    stage, cells, state, parts = SensorStage(plan), MemoryCells(), None, []
+    stage, store, parts = SensorStage(plan), MemoryStore(), []
     for begin in range(0, table.num_rows, 7):
-        _, context, state = stage.impute(3, state, packets(plan, table.slice(begin, 7), 3), cells)
+        _, context = stage.impute(3, rows_for(plan, table.slice(begin, 7), 3), store)
         parts.append(context)
-    both = [*packets(plan, table.slice(0, 30), 3), *packets(plan, table.slice(30), 3)]
-    _, whole, then = stage.impute(3, None, both, MemoryCells())
+    both, at_once = [*rows_for(plan, table.slice(0, 30), 3), *rows_for(plan, table.slice(30), 3)], MemoryStore()
+    _, whole = stage.impute(3, both, at_once)
     np.testing.assert_array_equal(np.concatenate(parts), whole)
-    assert then == state
+    assert at_once.values == store.values
     values = np.stack([table[name].to_numpy() for name in NAMES], axis=1)
     wanted = np.isnan(values).any(axis=1)
     names = [(name,) for name in table["sensor"].to_pylist()]
@@ -68,20 +69,20 @@ def test_rows_without_a_name_or_a_time_are_rejected_and_not_remembered():
     plan = make_plan(QUERY, stream().schema, opened=learnt)
     rows = [{"sensor": None, "t": 5, "heat": 1.0}, {"sensor": "s1", "t": None, "heat": 1.0}]
     bad = pa.Table.from_pylist(rows, schema=stream().schema)
-    parcels, state = SensorStage(plan).take(0, None, packets(plan, bad, 0), MemoryCells())
-    [(key, parcel)] = parcels
+    store = MemoryStore()
+    [(key, parcel)] = SensorStage(plan).take(0, rows_for(plan, bad, 0), store)
     assert (key, parcel.came, parcel.screened, len(parcel.rows.arrived)) == ("[]", 2, 0, 0)
     assert [each.reason for each in parcel.rejects] == [
         "the id 'sensor' is missing", "the time 't' is missing or not finite",
     ]  # fmt: skip
-    assert state is None  # nothing is written
+    assert not store.values  # nothing is written
 
 
-def test_every_row_is_in_one_packet():
+def test_every_row_goes_to_one_bucket():
     plan = make_plan(QUERY, stream().schema, opened=learnt)
     taken = 0
     for bucket in range(BUCKETS):
-        for key, parcel in SensorStage(plan).take(bucket, None, packets(plan, stream(), bucket), MemoryCells())[0]:
+        for key, parcel in SensorStage(plan).take(bucket, rows_for(plan, stream(), bucket), MemoryStore()):
             assert key == "[]"
             assert parcel.came == len(parcel.rows.arrived) + parcel.screened
             taken += parcel.came
@@ -98,9 +99,9 @@ def test_no_function_is_asked_about_a_row_that_is_refused():
     plan = make_plan(QUERY, stream().schema, opened=learnt, imputer=impute)
     rows = [{"sensor": "s1", "t": 205, "damp": 1.0}, {"sensor": None, "t": 206, "damp": 1.0}]
     [batch] = pa.Table.from_pylist(rows, schema=stream().schema).to_batches()
-    packets = list(Dealer(plan).deal(batch))
+    dealt = list(Dealer(plan).deal(batch))
     assert seen == [205]
-    assert len(packets) == 2  # one with a row, one with a reject
+    assert len(dealt) == 2  # one with a row, one with a reject
 
 
 def renamed(table: pa.Table, first: int, kind: pa.DataType) -> pa.Table:

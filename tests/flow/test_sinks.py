@@ -15,13 +15,12 @@ from fogline.output.answers import read_answer
 from fogline.output.folder import LocalFolder
 from fogline.output.folder_sink import FolderSink
 from fogline.output.sink import Batches, RunInfo
-from fogline.pipeline.exchange import Parcel
+from fogline.pipeline.exchange import GroupRows
 from fogline.pipeline.plan import make_plan
-from fogline.pipeline.runner import Keeper
-from fogline.pipeline.stages import screened
 from fogline.runs import embedded, spill
 from fogline.runs.config import RunConfig
 from fogline.runs.embedded import Embedded
+from tests.flow.driving import pruned_rows, take
 from tests.flow.embedding import CASES, config_of, reported, run, write_stream
 
 CASE = CASES["rows that are appended, in groups"]
@@ -152,18 +151,17 @@ def test_sinks_read_pieces_that_workers_wrote_before_the_folder_takes_them(tmp_p
     assert sinks[0].pieces == 1
 
 
-def test_changes_of_a_batch_come_in_one_order_whichever_parcel_comes_first():
+def test_changes_of_a_batch_come_in_one_order_whichever_rows_come_first():
     table = CASE.table()
     plan = make_plan(CASE.query, table.schema)
     parts = [table.take(pa.array(range(k, table.num_rows, 4))) for k in range(4)]
 
     def changes(order: list[int]) -> list[pa.Table]:
-        parcels: dict[str, list[Parcel]] = {}
+        parcels: dict[str, list[GroupRows]] = {}
         for k in order:
-            for out in screened(plan, parts[k].to_batches()):
-                for row in out.to_pylist():
-                    parcels.setdefault(row["group"], []).append(Parcel.from_bytes(row["parcel"], plan))
-        journals = (Keeper(plan).take(key, None, parcels[key]).journal for key in sorted(parcels))
+            for key, some in pruned_rows(plan, parts[k]).items():
+                parcels.setdefault(key, []).extend(some)
+        journals = (take(plan, key, None, parcels[key]).journal for key in sorted(parcels))
         return [each for journal in journals for kind, each in journal if kind == "changes"]
 
     first = changes([0, 1, 2, 3])

@@ -11,13 +11,11 @@ import pytest
 
 import fogline as fl
 from fogline.errors import SnapshotError
-from fogline.pipeline.exchange import Parcel
 from fogline.pipeline.plan import Plan, make_plan
-from fogline.pipeline.runner import Keeper
 from fogline.pipeline.sensors import Dealer, SensorStage
-from fogline.pipeline.stages import screened
-from fogline.pipeline.state import MemoryCells
 from fogline.repository.repository import Repository
+from fogline.state.store import MemoryStore
+from tests.flow.driving import pruned_rows, take
 from tests.walks import QUERY, walks
 
 SCHEMA = pa.schema([(name, pa.int64()) for name in ("id", "other", "t", "s", "g")] + [("a", pa.float64())])
@@ -64,11 +62,10 @@ CHANGED = {
 }
 
 
-def taken(asked: Plan, state: bytes | None = None) -> bytes:
+def taken(asked: Plan, state: MemoryStore | None = None) -> MemoryStore:
     """The state of a group after a row."""
-    batch = pa.Table.from_pylist([ROW], schema=SCHEMA).to_batches()
-    parcels = [Parcel.from_bytes(p.as_py(), asked) for out in screened(plan(), batch) for p in out["parcel"]]
-    found = Keeper(asked).take("[]", state, parcels).state
+    batch = pa.Table.from_pylist([ROW], schema=SCHEMA)
+    found = take(asked, "[]", state, pruned_rows(plan(), batch)["[]"]).state
     assert found is not None
     return found
 
@@ -77,7 +74,7 @@ def taken(asked: Plan, state: bytes | None = None) -> bytes:
 def test_the_state_of_a_group_is_refused_by_any_other_plan_with_the_name_of_what_differs(name):
     state = taken(plan())
     with pytest.raises(SnapshotError, match=rf"another query: .*\b{name} was .* and is now ") as refused:
-        Keeper(CHANGED[name]).take("[]", state)
+        take(CHANGED[name], "[]", state, pruned_rows(plan(), pa.Table.from_pylist([ROW], schema=SCHEMA))["[]"])
     assert "Go on with the old one, or begin with a new checkpoint" in str(refused.value)
     assert taken(pickle.loads(pickle.dumps(plan())), state)  # the old one goes on
 
@@ -92,7 +89,7 @@ def test_every_field_of_a_plan_and_of_its_query_is_described():
 
 def test_words_name_what_it_was_and_what_it_is():
     with pytest.raises(SnapshotError, match=r": lifetime was 10.0 and is now 11.0, lateness was 0.0 and is now 2.0, "):
-        Keeper(replace(plan(lifetime=11), lateness=2.0)).take("[]", taken(plan()))
+        take(replace(plan(lifetime=11), lateness=2.0), "[]", taken(plan()))
 
 
 @cache
@@ -118,8 +115,9 @@ def test_the_state_of_a_bucket_is_refused_by_any_other_plan_before_a_kernel_sees
     table = walks(steps=20, gaps=0.2, begin=200)
     wide = table.append_column("t2", table["heat"])
     begun = make_plan(QUERY, table.schema, opened=learnt)
-    [(bucket, packet), *_] = Dealer(begun).deal(table.combine_chunks().to_batches()[0])
-    _, state = SensorStage(begun).take(bucket, None, [packet], MemoryCells())
+    [(bucket, come), *_] = Dealer(begun).deal(table.combine_chunks().to_batches()[0])
+    store = MemoryStore()
+    SensorStage(begun).take(bucket, [come], store)
     others = (
         ("repository", make_plan(QUERY, table.schema, opened=learnt_otherwise), table),
         ("attributes", make_plan(WIDER, wide.schema, opened=learnt_wider), wide),
@@ -129,6 +127,6 @@ def test_the_state_of_a_bucket_is_refused_by_any_other_plan_before_a_kernel_sees
     )
     monkeypatch.setattr("fogline.kernels.sensors.walk", None)  # no reading reaches it
     for name, other, rows in others:
-        packets = [each for _, each in Dealer(other).deal(rows.combine_chunks().to_batches()[0])]
+        come = [each for _, each in Dealer(other).deal(rows.combine_chunks().to_batches()[0])]
         with pytest.raises(SnapshotError, match=f"state of sensors is that of another query: .*{name}"):
-            SensorStage(other).take(bucket, state, packets[:1], MemoryCells())
+            SensorStage(other).take(bucket, come[:1], store)

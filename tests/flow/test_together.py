@@ -17,7 +17,7 @@ from fogline.pipeline import small_groups as together
 from fogline.pipeline.names import CHANGES, HEALTH
 from fogline.pipeline.plan import Plan, make_plan
 from fogline.pipeline.small_groups import Bundle
-from tests.flow.driving import DISTRIBUTION, Engine, ShelfEngine, rows_of
+from tests.flow.driving import DISTRIBUTION, Engine, ShardEngine, rows_of
 from tests.flow.test_shelf import by_group
 
 GROUPS, BATCHES = 7, 24
@@ -101,7 +101,7 @@ def test_each_group_reports_what_it_would_report_alone(name, every):
     for seed, alpha in enumerate((0.5, 0.0)):
         tables = stream(seed, **CASES[name])
         plan = plan_for(tables, alpha, every=every, ahead=50, idle=(None, 4)[seed])
-        alone, beside = Engine(plan, 10_000, 10_000, at_hand=False), ShelfEngine(plan, 10_000, 10_000)
+        alone, beside = Engine(plan, 10_000, 10_000, at_hand=False), ShardEngine(plan, 10_000, 10_000)
         with counted() as found:
             for table in tables:
                 assert by_group(beside.batch([table]), plan) == by_group(alone.batch([table]), plan)
@@ -115,14 +115,14 @@ def test_what_is_saved_in_either_way_is_the_same_and_goes_on_in_the_other(name, 
     tables = stream(3, **CASES[name])
     plan = plan_for(tables, 0.3, every=every, ahead=50)
     ways = {"together": [1], "one by one": [NEVER], "in turns": [1, NEVER, NEVER]}
-    engines = {way: ShelfEngine(plan, 10_000, 10_000) for way in ways}
+    engines = {way: ShardEngine(plan, 10_000, 10_000) for way in ways}
     for k, table in enumerate(tables):
         reported = []
         for way, few in ways.items():
             with counted(few[k % len(few)]):
                 reported.append(by_group(engines[way].batch([table]), plan))
         assert reported[0] == reported[1] == reported[2]
-        saved = [shelf.opened(plan, engine.stores[0].saved[0]) for engine in engines.values()]
+        saved = [shelf.opened(plan, engine.stores[0].values["groups", "", 0]) for engine in engines.values()]
         assert described(saved[0]) == described(saved[1]) == described(saved[2])
 
 
@@ -150,7 +150,7 @@ def test_rows_that_did_not_travel_since_others_cover_them_are_counted():
     ]
     table = pa.Table.from_pylist(rows)
     plan = make_plan(query, table.schema, buckets=1, every="batch", ahead=100)
-    alone, beside = Engine(plan, 100, 100), ShelfEngine(plan, 100, 100)
+    alone, beside = Engine(plan, 100, 100), ShardEngine(plan, 100, 100)
     with counted() as found:
         for k in range(6):
             part = table.slice(18 * k, 18)
@@ -163,7 +163,7 @@ def test_rows_that_did_not_travel_since_others_cover_them_are_counted():
 
 def saved_in_both_ways(tables: list[pa.Table], plan: Plan) -> Iterator[dict[str, int]]:
     """After each batch: how many have taken their rows together. What is reported and saved is the same either way."""
-    engines = {few: ShelfEngine(plan, 10_000, 10_000, 10_000) for few in (1, NEVER)}
+    engines = {few: ShardEngine(plan, 10_000, 10_000, 10_000) for few in (1, NEVER)}
     for table in tables:
         asked = []
         reported = []
@@ -172,7 +172,7 @@ def saved_in_both_ways(tables: list[pa.Table], plan: Plan) -> Iterator[dict[str,
                 reported.append(by_group(engine.batch([table]), plan))
             asked.append(found)
         assert reported[0] == reported[1]
-        saved = [described(shelf.opened(plan, engine.stores[0].saved[0])) for engine in engines.values()]
+        saved = [described(shelf.opened(plan, engine.stores[0].values["groups", "", 0])) for engine in engines.values()]
         assert saved[0] == saved[1]
         yield asked[0]
 

@@ -1,4 +1,4 @@
-"""Do rows that wait in cells answer as those that wait in the state, and are only those touched that change?"""
+"""Do rows that wait beside the state answer as those that wait in the state, and are only those touched that change?"""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from hypothesis import strategies as st
 
 import fogline as fl
 from fogline.pipeline import loaded as waiting
-from fogline.pipeline.exchange import Parcel
+from fogline.pipeline.exchange import GroupRows
 from fogline.pipeline.loaded import SLOTS
 from fogline.pipeline.plan import make_plan
 from fogline.pipeline.report import Journal
-from fogline.pipeline.runner import Keeper
-from fogline.pipeline.stages import screened
-from fogline.pipeline.state import MemoryCells
+from fogline.state.store import MemoryStore
 from tests.contracts import CLOSE, agree, net
-from tests.flow.driving import Engine, changes_of, plan_of
+from tests.flow.driving import Engine, changes_of, plan_of, pruned_rows, take
 from tests.flow.test_keeper import drives, flush, truth
 
 QUERY = fl.Query(attributes={"a": "max", "b": "max"}, id="id", time="t", lifetime=10**6)
+BESIDE = ("waiting", "readings")
 SCHEMA = pa.schema([("id", pa.int64()), ("t", pa.int64()), ("a", pa.float64()), ("b", pa.float64())])
 
 
@@ -42,56 +41,63 @@ def test_where_rows_wait_changes_no_answer(drive, few):
         agree(net(changes, stream.by, until=time), answer, 2.5 * CLOSE)
 
 
-class Counted(MemoryCells):
-    """Cells that count what is asked of them."""
+class Counted(MemoryStore):
+    """A store that counts what is asked of it beside states."""
 
     def __init__(self) -> None:
         super().__init__()
         self.calls: list[tuple[str, int]] = []
 
-    def get(self, number: int) -> bytes:
-        self.calls.append(("get", len(self.saved[number])))
-        return super().get(number)
+    @property
+    def beside(self) -> list[bytes]:
+        """What lies beside states."""
+        return [value for (namespace, _, _), value in self.values.items() if namespace in BESIDE]
 
-    def put(self, number: int, saved: bytes) -> None:
-        self.calls.append(("put", len(saved)))
-        super().put(number, saved)
+    def get(self, namespace: str, key: str = "", part: int = 0) -> bytes | None:
+        found = super().get(namespace, key, part)
+        if namespace in BESIDE:
+            self.calls.append(("get", len(found or b"")))
+        return found
 
-    def remove(self, number: int) -> None:
-        self.calls.append(("remove", 0))
-        super().remove(number)
+    def put(self, namespace: str, key: str, part: int, value: bytes) -> None:
+        if namespace in BESIDE:
+            self.calls.append(("put", len(value)))
+        super().put(namespace, key, part, value)
+
+    def delete(self, namespace: str, key: str, part: int) -> None:
+        if namespace in BESIDE:
+            self.calls.append(("delete", 0))
+        super().delete(namespace, key, part)
 
 
-def front(plan, begin: int, count: int) -> list[Parcel]:
+def front(plan, begin: int, count: int) -> list[GroupRows]:
     """Rows of one instant each of which none beats another: all of them wait, then live."""
     a = np.arange(count, dtype=float)
     t = begin + np.arange(count) // 10
     table = pa.table({"id": begin * 10 + np.arange(count), "t": t, "a": a, "b": -a}, schema=SCHEMA)
-    return [
-        Parcel.from_bytes(each.as_py(), plan) for out in screened(plan, table.to_batches()) for each in out["parcel"]
-    ]
+    return [each for some in pruned_rows(plan, table).values() for each in some]
 
 
 def test_only_the_newest_and_the_oldest_slots_are_touched_and_the_state_stays_small():
     plan = make_plan(QUERY, SCHEMA, lateness=1_900)  # slots and batches are not in step
-    cells, state, touched, sizes = Counted(), None, [], []
+    store, touched, sizes = Counted(), [], []
     for k in range(24):  # 2,500 rows over 250 instants each: eight batches wait
-        cells.calls.clear()
-        outcome = Keeper(plan).take("[]", state, front(plan, 250 * k, 2_500), cells=cells)
-        assert outcome.state is not None
-        state = outcome.state
+        store.calls.clear()
+        outcome = take(plan, "[]", store, front(plan, 250 * k, 2_500))
+        assert isinstance(outcome.state, Counted)
+        store, calls = outcome.state, list(store.calls)
         assert outcome.group.waits == min(19_000, 2_500 * (k + 1))
-        touched.append(sum(size for what, size in cells.calls if what == "put"))
-        sizes.append(sum(map(len, cells.saved.values())))
-        assert len(cells.saved) <= SLOTS + 1
-        assert len(cells.calls) <= 20
+        touched.append(sum(size for what, size in calls if what == "put"))
+        sizes.append(sum(map(len, store.beside)))
+        assert len(store.beside) <= SLOTS + 1
+        assert len(calls) <= 20
     assert max(touched[12:]) < max(sizes) / 3  # of all that wait
 
 
-def test_without_lateness_no_cell_is_asked_for_and_a_few_rows_wait_in_the_state():
+def test_without_lateness_no_slot_is_asked_for_and_a_few_rows_wait_in_the_state():
     for lateness, count in ((0, 5_000), (50, 1_000)):
-        plan, cells = make_plan(QUERY, SCHEMA, lateness=lateness), Counted()
-        outcome = Keeper(plan).take("[]", None, front(plan, 0, count), cells=cells)
-        outcome = Keeper(plan).take("[]", outcome.state, front(plan, 600, count), cells=cells)
-        assert not cells.calls
+        plan, store = make_plan(QUERY, SCHEMA, lateness=lateness), Counted()
+        outcome = take(plan, "[]", store, front(plan, 0, count))
+        outcome = take(plan, "[]", outcome.state, front(plan, 600, count))
+        assert not store.calls
         assert not outcome.group.slots

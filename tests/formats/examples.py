@@ -23,17 +23,16 @@ from fogline.files.layout import layout_of
 from fogline.files.options import Options
 from fogline.files.settled import Layout
 from fogline.output.compaction import Compaction
-from fogline.pipeline.exchange import Parcel, from_crate, to_crate
+from fogline.pipeline.exchange import BucketRows, GroupRows, pack_groups, unpack_groups
 from fogline.pipeline.plan import Plan, make_plan
 from fogline.pipeline.report import Journal
-from fogline.pipeline.runner import Keeper
 from fogline.pipeline.sensors import Dealer, SensorStage
-from fogline.pipeline.stages import screened
-from fogline.pipeline.state import MemoryCells
 from fogline.repository import store
 from fogline.runs import embedded_state
 from fogline.runs.embedded import Embedded
 from fogline.saved import table_as_bytes, table_from_bytes
+from fogline.state.store import MemoryStore
+from tests.flow.driving import Taken, pruned_rows, take
 from tests.flow.embedding import APPENDED, NEWEST, Case, changes_of_ids, config_of, readings, reported, write_stream
 from tests.walks import walks
 
@@ -138,46 +137,42 @@ def _rows(first: int, count: int) -> Any:
     return readings(16, 1).slice(first, count).combine_chunks().to_batches()
 
 
-def _parcels(first: int, count: int) -> list[bytes]:
-    return [each.as_py() for out in screened(_plan(), _rows(first, count)) for each in out["parcel"]]
+def _come(first: int, count: int) -> list[GroupRows]:
+    return pruned_rows(_plan(), pa.Table.from_batches(_rows(first, count)))["[]"]
 
 
-def _taken(state: bytes | None, packed: list[bytes]) -> Any:
-    plan = _plan()
-    return Keeper(plan).take("[]", state, [Parcel.from_bytes(each, plan) for each in packed])
+def _taken(state: bytes | None, come: list[GroupRows]) -> Taken:
+    """What becomes of a group; `state`: of its page."""
+    if state is None:
+        return take(_plan(), "[]", None, come)
+    store = MemoryStore()
+    store.put("index", "", 0, b"[[1], [null]]")
+    store.put("groups", "", 0, state)
+    return take(_plan(), "[]", store, come)
 
 
 def write_state(path: Path) -> None:
-    path.write_bytes(_taken(None, _parcels(0, 8)).state)
+    found = _taken(None, _come(0, 8)).state
+    assert found is not None
+    path.write_bytes(found.values["groups", "", 0])
 
 
 def read_state(path: Path, _: Path) -> Any:
-    return rows_in(_taken(path.read_bytes(), _parcels(8, 8)).journal)
+    return rows_in(_taken(path.read_bytes(), _come(8, 8)).journal)
 
 
-def write_parcel(path: Path) -> None:
-    (packed,) = _parcels(0, 8)
-    path.write_bytes(packed)
+def write_groups(path: Path) -> None:
+    path.write_bytes(pack_groups(_plan(), [("[]", each) for each in _come(0, 8)]))
 
 
-def read_parcel(path: Path, _: Path) -> Any:
-    return rows_in(_taken(None, [path.read_bytes()]).journal)
-
-
-def write_crate(path: Path) -> None:
+def read_groups(path: Path, _: Path) -> Any:
     plan = _plan()
-    parcels = [Parcel.from_bytes(each, plan) for each in _parcels(0, 8)]
-    path.write_bytes(to_crate(plan, [("[]", each) for each in parcels]))
-
-
-def read_crate(path: Path, _: Path) -> Any:
-    plan = _plan()
-    found = from_crate(plan, path.read_bytes())
-    return [[key, rows_in(Keeper(plan).take(key, None, [each]).journal)] for key, each in found]
+    found = unpack_groups(plan, path.read_bytes())
+    return [[key, rows_in(take(plan, key, None, [each]).journal)] for key, each in found]
 
 
 def write_journal(path: Path) -> None:
-    (changes,) = (table for kind, table in _taken(None, _parcels(0, 8)).journal if kind == "changes")
+    (changes,) = (table for kind, table in _taken(None, _come(0, 8)).journal if kind == "changes")
     path.write_bytes(table_as_bytes(changes).tobytes())
 
 
@@ -185,25 +180,27 @@ def read_journal(path: Path, _: Path) -> Any:
     return plain(table_from_bytes(path.read_bytes()).to_pylist())
 
 
-def _dealt(first: int, count: int) -> tuple[Plan, int, list[Any]]:
+def _dealt(first: int, count: int) -> tuple[Plan, int, list[BucketRows]]:
     rows = walked(100, 8).slice(first, count).combine_chunks()
     plan = make_plan(QUERY, rows.schema, opened=kept_repository, buckets=1)
     dealt = list(Dealer(plan).deal(rows.to_batches()[0]))
-    return plan, dealt[0][0], [packet for _, packet in dealt]
+    return plan, dealt[0][0], [each for _, each in dealt]
 
 
 def write_sensors(path: Path) -> None:
-    plan, bucket, packets = _dealt(0, 12)
-    state = SensorStage(plan).take(bucket, None, packets, MemoryCells())[1]
-    assert state is not None
-    path.write_bytes(state)
+    plan, bucket, come = _dealt(0, 12)
+    store = MemoryStore()
+    SensorStage(plan).take(bucket, come, store)
+    path.write_bytes(store.values["sensors", "", 0])
 
 
 def read_sensors(path: Path, _: Path) -> Any:
-    plan, bucket, packets = _dealt(12, 12)
-    parcels, state = SensorStage(plan).take(bucket, path.read_bytes(), packets, MemoryCells())
-    done = [Keeper(plan).take(key, None, [parcel]) for key, parcel in parcels]
-    return [state is not None, [rows_in(each.journal) for each in done]]
+    plan, bucket, come = _dealt(12, 12)
+    store, before = MemoryStore(), path.read_bytes()
+    store.put("sensors", "", 0, before)
+    groups = SensorStage(plan).take(bucket, come, store)
+    done = [take(plan, key, None, [each]) for key, each in groups]
+    return [store.values["sensors", "", 0] != before, [rows_in(each.journal) for each in done]]
 
 
 # --- Runs that were stopped ------------------------------------------------------------------------------------------
@@ -245,7 +242,7 @@ def run_of(mode: str) -> Example:
         resumed(path, empty, case)
         return plain([reported(empty / "out", kind) for kind in SHOWN])
 
-    return Example(f"run-{mode}-1", write, read)
+    return Example(f"run-{mode}-2", write, read)
 
 
 def resumed(path: Path, empty: Path, case: Case, **how: Any) -> None:
@@ -278,10 +275,9 @@ def read_layout(path: Path, empty: Path) -> Any:
 EXAMPLES = (
     Example(HISTORY.name, write_repository, read_repository),
     *(snapshot_of(mode, version) for version in (7, 8) for mode in SNAPSHOTS),
-    Example("group-state-2.bin", write_state, read_state),
-    Example("sensor-state-2.bin", write_sensors, read_sensors),
-    *(Example(f"parcel-{version}.bin", write_parcel, read_parcel) for version in (7, 8)),
-    *(Example(f"crate-{version}.bin", write_crate, read_crate) for version in (7, 8)),
+    Example("group-state-3.bin", write_state, read_state),
+    Example("sensor-state-3.bin", write_sensors, read_sensors),
+    *(Example(f"groups-{version}.bin", write_groups, read_groups) for version in (7, 8)),
     Example("journal-1.bin", write_journal, read_journal),
     Example("layout-1.json", write_layout, read_layout),
     *(run_of(mode) for mode in RUNS),

@@ -18,14 +18,14 @@ import pyarrow.parquet as pq
 
 import fogline as fl
 from fogline.pipeline.names import CHANGES, HEALTH, REJECTS
-from fogline.pipeline.plans import plan_of
+from fogline.pipeline.plans import plans_of
 from fogline.queries import Queries
 from fogline.runs.config import EMBEDDED, RunConfig
 from fogline.runs.embedded import Embedded
 from fogline.runs.embedded_state import EmbeddedState, Entry
 from fogline.runs.evaluation import Evaluation
 from tests.contracts import DISTRIBUTION
-from tests.flow.driving import Engine, ShelfEngine, rows_of
+from tests.flow.driving import Engine, ShardEngine, rows_of
 from tests.fuzz.judging import Difference, Judge, plain, settled
 from tests.fuzz.streams import NUMBER, Row, Stream, imputing, own_imputer, repository
 from tests.reference import MonitorTruth, PipelineTruth, Question
@@ -204,7 +204,7 @@ def run_stages(stream: Stream) -> None:
     stream = replace(stream, idle=0)
 
     def start(plan: Any) -> Any:
-        kind = ShelfEngine if stream.shelved and stream.query["by"] else Engine
+        kind = ShardEngine if stream.shelved and stream.query["by"] else Engine
         engine = kind(plan, slice_rows=3, chunk_rows=5, small=ALL)
         cut = stream.parts
         return lambda rows: engine.batch(
@@ -353,4 +353,4 @@ def _plan(stream: Stream, asked: dict[str, dict[str, Any]]) -> Any:
         how["opened"] = lambda: found
     if stream.own:
         how["imputer"] = own_imputer(stream)
-    return plan_of(queries[""] if len(queries) == 1 else Queries(queries), schema(stream), **how)
+    return plans_of(queries[""] if len(queries) == 1 else Queries(queries), schema(stream), **how)

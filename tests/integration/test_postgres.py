@@ -17,6 +17,7 @@ from fogline.errors import FoglineError, SinkError
 from fogline.output.folder_sink import schemas_of
 from fogline.output.sink import Batches, RunInfo
 from fogline.pipeline.plan import make_plan
+from fogline.pipeline.plans import Plans
 from fogline.rows.changes import member_key
 from fogline.runs.config import RunConfig
 from fogline.runs.embedded import Embedded
@@ -247,7 +248,7 @@ def begun(sink: PostgresSink, mark: str = "one", last: int | None = None, **how:
     query = how.get("query", QUERY)
     schema = how.get("schema") or batch_rows(0).schema
     plan = make_plan(query, schema, opened=repository if query is QUERY else None)
-    info = RunInfo(mark, query, schemas_of(plan), tuple(member_key(query)), last, how.get("remark", print))
+    info = RunInfo(mark, query, schemas_of(Plans.alone(plan)), tuple(member_key(query)), last, how.get("remark", print))
     try:
         sink.begin(info)
     finally:

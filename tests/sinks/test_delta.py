@@ -15,6 +15,7 @@ from fogline.errors import FoglineError
 from fogline.output.folder_sink import schemas_of
 from fogline.output.sink import RunInfo
 from fogline.pipeline.plan import make_plan
+from fogline.pipeline.plans import Plans
 from fogline.rows.changes import member_key
 from fogline.sinks.delta import DeltaSink
 from tests.sinks.monitored import Batch, batches, begin, put, rows_of
@@ -144,7 +145,7 @@ def test_odd_names_and_types_are_stored_without_loss(tmp_path):
     plan = make_plan(
         query, pa.schema([("id", pa.int64()), ("t", stamps), *((n, pa.float64()) for n in query.names), *by])
     )
-    run = RunInfo("m", query, schemas_of(plan), tuple(member_key(query)))
+    run = RunInfo("m", query, schemas_of(Plans.alone(plan)), tuple(member_key(query)))
     noon = dt.datetime(2024, 5, 1, 12, tzinfo=dt.UTC)
     row = {name: value for name, (_, value) in kinds.items()}
     row |= {"time": noon, "id": 7, "arrived": noon, "change": "enter", "probability": 1.0, "exact": True, "within": 0.0}

@@ -15,7 +15,7 @@ from fogline.output.folder import LocalFolder
 from fogline.pipeline.report import Journal
 from fogline.pipeline.stages import opened
 from fogline.runs.config import RunConfig
-from fogline.spark.pipeline import journal, plan_for, rejects, watch
+from fogline.spark.pipeline import journal, plans_for, rejects, watch
 from fogline.spark.running import Run
 from tests.flow.test_ahead import HELD, QUERY, SCHEMA, answers, bad, crowd, undisturbed
 from tests.spark.crowd import write_files
@@ -48,7 +48,7 @@ def test_one_row_of_three_thousand_from_the_future_changes_no_answer(spark, tmp_
     good = crowd(3000)
     write_files(as_table([*good[:1200], bad(), *good[1200:]]), tmp_path / "in", 3)
     stream = spark.readStream.schema(FIELDS).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
-    found = reported(journal(stream, plan_for(stream, QUERY)), tmp_path)
+    found = reported(journal(stream, plans_for(stream, QUERY)), tmp_path)
     assert answers(whole(found, "changes")) == undisturbed(3000)
     assert whole(found, "rejects")["reason"].to_pylist() == [HELD]
     health = whole(found, "health").to_pylist()

@@ -18,7 +18,7 @@ from fogline.cli import app
 from fogline.errors import QueryError
 from fogline.pipeline.names import CHANGES, HEALTH, REJECTS
 from fogline.pipeline.stages import opened
-from fogline.spark.pipeline import journal, plan_for, watch
+from fogline.spark.pipeline import journal, plans_for, watch
 from fogline.spark.sql import register
 from tests.flow.test_latest import Judge, table_of
 from tests.spark.test_watch import run, stream_of
@@ -55,14 +55,14 @@ def journals(spark: Any, folder: Path, query: fl.Query, **how: Any) -> list[list
     """What each micro-batch reports, one file each."""
     schema = spark.createDataFrame(table_of([], list(query.names))).schema
     frame = stream_of(spark, folder / "in", schema, files=1)
-    reported = run(journal(frame, plan_for(frame, query, **how)), folder)
+    reported = run(journal(frame, plans_for(frame, query, **how)), folder)
     kinds = (CHANGES, HEALTH, REJECTS)
     return [[(kind, part) for kind in kinds for part in opened(each.to_batches(), kind)] for each in reported]
 
 
 def test_a_hundred_streams_as_groups_of_one_query_stopped_and_resumed(spark, tmp_path):
     query, how = query_of(expires="e", remember_removed=5), {"ahead": "off"}
-    plan = plan_for(spark.createDataFrame(table_of([], list(query.names))), query, **how)
+    plan = plans_for(spark.createDataFrame(table_of([], list(query.names))), query, **how)
     rng, judge, clocks = random.Random(14), Judge(plan), [0] * 100
     batches: list[list[dict[str, Any]]] = []
     for number in range(5):
@@ -84,7 +84,7 @@ def test_a_hundred_streams_as_groups_of_one_query_stopped_and_resumed(spark, tmp
 
 def test_a_group_of_many_ids_stopped_and_resumed(spark, tmp_path):
     query = query_of(lifetime=50)
-    plan = plan_for(spark.createDataFrame(table_of([], list(query.names))), query, every="batch")
+    plan = plans_for(spark.createDataFrame(table_of([], list(query.names))), query, every="batch")
     rng, judge = random.Random(3), Judge(plan)
     names = [f"i{k}" for k in range(1_200)]
     first = [row | {"id": name, "gone": False} for name in names for row in changing_rows(rng, "x", 1, 1, 1)]

@@ -1,4 +1,4 @@
-"""Does the processor of a shelf keep its state, and its one timer, as Spark expects? No JVM: the handle is a dict."""
+"""Does the processor of a shard keep its state, and its one timer, as Spark expects? No JVM: the handle is a dict."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import pyarrow as pa
 
 import fogline as fl
 from fogline.pipeline.plan import Plan, make_plan
-from fogline.pipeline.plans import Kin
+from fogline.pipeline.plans import Plans
+from fogline.pipeline.stages import Pruned
 from fogline.pipeline.watermark import event
 from fogline.saved import table_from_bytes
-from fogline.spark.processors import ShelfProcessor, as_keyed
+from fogline.spark.processors import ShardProcessor, packed_groups
 from tests.flow.test_shelf import parcels
 
 SIMPLE = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime=10, by=["g"])
@@ -44,7 +45,7 @@ class Variable:
 
 
 class Handle:
-    """What Spark keeps of one shelf."""
+    """What Spark keeps of one shard."""
 
     def __init__(self) -> None:
         self.variables: dict[str, dict[Any, Any]] = {}
@@ -79,18 +80,19 @@ def changes(frames: Any) -> list[tuple[Any, ...]]:
 
 def handed(plan: Plan, handle: Handle, *rows: Any) -> list[tuple[Any, ...]]:
     """One micro-batch for a worker that begins anew."""
-    processor = ShelfProcessor(plan)
+    processor = ShardProcessor(Plans.alone(plan))
     processor.init(handle)
     some = [(key, each) for key, several in parcels(plan, *rows).items() for each in several]
-    crates = as_keyed(plan, Kin(plan), some)["crate"].to_pylist()
-    out = changes(list(processor.handleInputRows((0,), [{"crate": crates}], None)))
+    plans = Plans.alone(plan)
+    packed = packed_groups(plans, Pruned(plans.shared[0], some))["rows"].to_pylist()
+    out = changes(list(processor.handleInputRows((0,), [{"rows": packed}], None)))
     processor.close()
     return out
 
 
 def fired(plan: Plan, handle: Handle, instant: float) -> list[tuple[Any, ...]]:
     """The timers up to then fire, as Spark's do: each is gone then."""
-    at, processor = event(plan.kind, instant), ShelfProcessor(plan)
+    at, processor = event(plan.kind, instant), ShardProcessor(Plans.alone(plan))
     assert at is not None
     processor.init(handle)
     due = {each for each in handle.timers if each <= at}
@@ -98,7 +100,7 @@ def fired(plan: Plan, handle: Handle, instant: float) -> list[tuple[Any, ...]]:
     return changes([frame for _ in due for frame in processor.handleExpiredTimer((0,), Watermark(at), None)])
 
 
-def test_groups_of_a_shelf_have_one_timer_which_follows_the_first_of_theirs():
+def test_groups_of_a_shard_have_one_timer_which_follows_the_first_of_theirs():
     plan, handle = make_plan(SIMPLE, SCHEMA, idle=0, buckets=1), Handle()
     assert handed(plan, handle, ("a", "x", 1, 1.0), ("b", "y", 5, 1.0)) == [
         (1, "x", "a", "enter"),
@@ -119,6 +121,6 @@ def test_rows_that_wait_lie_with_their_group(monkeypatch):
     monkeypatch.setattr("fogline.pipeline.loaded.FEW", 0)
     plan, handle = make_plan(SIMPLE, SCHEMA, lateness=3, buckets=1), Handle()
     assert handed(plan, handle, ("a", "x", 1, 1.0), ("b", "y", 5, 1.0)) == []
-    assert {key for key, _ in handle.variables["waiting"]} == {'["x"]', '["y"]'}
+    assert {key for what, key, _ in handle.variables["state"] if what == "waiting"} == {'["x"]', '["y"]'}
     assert handed(plan, handle, ("c", "x", 4, 2.0), ("d", "y", 6, 3.0)) == [(1, "x", "a", "enter")]
-    assert {key for key, _ in handle.variables["waiting"]} == {'["x"]', '["y"]'}
+    assert {key for what, key, _ in handle.variables["state"] if what == "waiting"} == {'["x"]', '["y"]'}

@@ -12,7 +12,7 @@ import pytest
 import fogline as fl
 from fogline.errors import SnapshotError
 from fogline.spark.errors import plainly, translated
-from fogline.spark.pipeline import buckets_for, plan_for, watch
+from fogline.spark.pipeline import buckets_for, plans_for, watch
 from tests.spark.test_watch import journal_of, kind, run, stream_of
 
 BY = {"attributes": {"a": "max"}, "id": "id", "time": "t", "lifetime": 10, "by": ["g"]}
@@ -60,15 +60,20 @@ def test_groups_without_rows_leave_the_state(spark, tmp_path):
     reported = run(journal_of(frame, fl.Query(**BY), idle=0), tmp_path)
     changes = kind(reported, "changes").to_pylist()
     assert sum(row["change"] == "leave" for row in changes if row["g"] != "x") == 20
-    state = spark.read.format("statestore").option("stateVarName", "shelf").load(str(tmp_path / "checkpoint"))
-    [shelf] = state.collect()
-    counts, _ = json.loads(bytes(shelf["value"]["saved"]))
+    kept = state_of(spark, tmp_path / "checkpoint")
+    [index] = [value for (namespace, _, _), value in kept if namespace == "index"]
+    counts, _ = json.loads(index)
     assert sum(counts) == 1  # of 21 groups
-    pages = spark.read.format("statestore").option("stateVarName", "pages").load(str(tmp_path / "checkpoint"))
-    assert pages.count() == 1
+    assert [namespace for (namespace, _, _), _ in kept].count("groups") == 1
 
 
-def test_many_rows_wait_in_cells_of_the_checkpoint(spark, tmp_path):
+def state_of(spark, checkpoint) -> list[tuple[tuple[str, str, int], bytes]]:
+    """What the stores of all shards hold."""
+    found = spark.read.format("statestore").option("stateVarName", "state").load(str(checkpoint)).collect()
+    return [(tuple(row["user_map_key"]), bytes(row["user_map_value"]["saved"])) for row in found]
+
+
+def test_many_rows_wait_in_slots_of_the_checkpoint(spark, tmp_path):
     query = fl.Query(attributes={"a": "max", "b": "max"}, id="id", time="t", lifetime=10**6)
     n, expected = 3_000, []
     for k in range(3):
@@ -82,8 +87,8 @@ def test_many_rows_wait_in_cells_of_the_checkpoint(spark, tmp_path):
         frame = stream_of(spark, tmp_path / "in", "id long, t long, a double, b double")
         reported += run(journal_of(frame, query, lateness=150), tmp_path)
         if len(reported) > 0 and not (tmp_path / "in" / "3.parquet").exists():
-            slots = spark.read.format("statestore").option("stateVarName", "waiting").load(str(tmp_path / "checkpoint"))
-            assert 5 < slots.count() <= 17
+            kept = state_of(spark, tmp_path / "checkpoint")
+            assert 5 < sum(namespace == "waiting" for (namespace, _, _), _ in kept) <= 17
             pq.write_table(
                 pa.table({"id": [-1], "t": [10**4], "a": [-1.0], "b": [-1.0]}), tmp_path / "in" / "3.parquet"
             )
@@ -101,7 +106,7 @@ def test_the_number_of_buckets_follows_the_cluster_and_can_be_given(spark):
     try:
         assert buckets_for(spark) == 8
         spark.conf.set("spark.sql.shuffle.partitions", "24")
-        assert plan_for(frame, fl.Query(**BY)).buckets == 24
-        assert plan_for(frame, fl.Query(**BY), buckets=3).buckets == 3
+        assert plans_for(frame, fl.Query(**BY)).buckets == 24
+        assert plans_for(frame, fl.Query(**BY), buckets=3).buckets == 3
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", before)

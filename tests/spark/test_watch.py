@@ -13,7 +13,7 @@ import pytest
 import fogline as fl
 from fogline.errors import FoglineError, QueryError
 from fogline.pipeline.stages import opened
-from fogline.spark.pipeline import journal, plan_for, rejects, watch
+from fogline.spark.pipeline import journal, plans_for, rejects, watch
 from tests.contracts import CLOSE, agree, answer_of, net
 from tests.spark.crowd import (
     GROUPS,
@@ -60,7 +60,7 @@ def kind(tables: list[pa.Table], which: str) -> pa.Table:
 
 def journal_of(frame, query, repository=None, **how):
     """Everything that is reported of a DataFrame, packed."""
-    return journal(frame, plan_for(frame, query, repository, **how))
+    return journal(frame, plans_for(frame, query, repository, **how))
 
 
 @pytest.mark.parametrize(("window", "partitions"), [("expires", 1), ("lifetime", 8), ("last", 3)])

@@ -25,18 +25,20 @@ from fogline.demo.control_room import CLOCK
 from fogline.demo.mine import ATTRIBUTES, OPENING
 from fogline.demo.view import BatchReport
 from fogline.output.folder_sink import tables_of
-from fogline.pipeline.exchange import Parcel
 from fogline.pipeline.names import CHANGES, HEALTH
 from fogline.pipeline.plan import make_plan
-from fogline.pipeline.report import changes_schema
-from fogline.pipeline.runner import Keeper
-from fogline.pipeline.stages import screened
+from fogline.pipeline.plans import Plans
+from fogline.pipeline.report import schema_of
+from fogline.pipeline.runner import GroupRunner
+from fogline.pipeline.shard import Shard
+from fogline.pipeline.stages import pruned
 from fogline.query import Query
 from fogline.repository.repository import Repository
 from fogline.spark import fit
 from fogline.spark.errors import plainly
-from fogline.spark.pipeline import journal, plan_for
+from fogline.spark.pipeline import journal, plans_for
 from fogline.spark.share import shared
+from fogline.state.store import MemoryStore
 
 # A demo lasts less than a minute: generated code costs more than it gains, and on two cores the first answer waits.
 BRISK = {
@@ -79,7 +81,7 @@ class SparkEngine:
         pq.write_table(pa.Table.from_pylist([row], schema), files / "0.parquet")
         with suppress(Exception):  # whatever is wrong will show when it matters
             rows = self.spark.readStream.schema(_columns(schema)).parquet(str(files))
-            journalled = journal(rows, plan_for(rows, query))
+            journalled = journal(rows, plans_for(rows, query))
             self._started(journalled, lambda batch, number: batch.toArrow(), all_there=True).awaitTermination()
 
     def send(self, rows: pa.Table) -> None:
@@ -95,8 +97,8 @@ class SparkEngine:
             reader = self.spark.readStream.schema(_columns(self.schema))
             reader = reader if at_once is None else reader.option("maxFilesPerTrigger", at_once)
             rows = reader.parquet(str(self.files))
-            plan = plan_for(rows, query, repository)
-            self.no_changes = changes_schema(plan).empty_table()
+            plan = plans_for(rows, query, repository)
+            self.no_changes = schema_of(plan, CHANGES).empty_table()
             journalled = journal(rows, plan)
             self.query = self._started(journalled, self._collect, all_there=at_once is not None)
 
@@ -141,11 +143,13 @@ class SparkEngine:
 def rehearse(rows: pa.Table, query: Query, repository: Repository) -> None:
     """What workers will do with rows, here and now, in two batches."""
     plan = make_plan(query, rows.schema, opened=shared(repository))
-    keeper, state, half = Keeper(plan), None, rows.num_rows // 2
+    runner, store, half = GroupRunner(plan), MemoryStore(), rows.num_rows // 2
     for part in (rows.slice(0, half), rows.slice(half)):
-        for out in screened(plan, part.to_batches()):
-            parcels = [Parcel.from_bytes(each.as_py(), plan) for each in out.column("parcel")]
-            state = keeper.take(out.column("group")[0].as_py(), state, parcels).state
+        for chunk in pruned(Plans.alone(plan), part.to_batches()):
+            shard = Shard(runner, store)
+            for _ in shard.take({key: [each] for key, each in chunk.groups}):
+                pass
+            shard.finish()
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from fogline.output.files import CHECKED, KeptFile, Note, batch_name, counted, l
 from fogline.output.folder import Folder, LocalFolder
 from fogline.output.sink import BATCH, Batches, RunInfo, refuse_gap
 from fogline.pipeline.names import ABOUT, CHANGES, HEALTH, KINDS, REJECTS, VIEWS
-from fogline.pipeline.plans import AnyPlan
+from fogline.pipeline.plans import Plans
 from fogline.pipeline.report import schema_of
 from fogline.pipeline.stages import opened
 from fogline.queries import Asked
@@ -100,7 +100,7 @@ def numbered_rejects(rejects: Any, number: int) -> Any:
     )
 
 
-def schemas_of(plan: AnyPlan) -> dict[str, pa.Schema]:
+def schemas_of(plan: Plans) -> dict[str, pa.Schema]:
     """The columns of what sinks get, by kind."""
     about = pa.schema([(BATCH, pa.int64()), (_SECONDS, pa.float64())])
     return {

@@ -1,8 +1,8 @@
 """What is written of a large group when a few of its ids change?
 
-What reached it: its *turn*, in a cell of its own. The whole group lies in another cell as it was a while ago, the
-*base*; base and turns since lead to what it is now, to the bit, since a turn has one outcome. When the turns have
-become many, the base is written anew.
+What reached it: its *turn*, as a value of its own. The whole group lies beside it as it was a while ago, the *base*;
+base and turns since lead to what it is now, to the bit, since a turn has one outcome. When the turns have become many,
+the base is written anew.
 
 A worker that has the group at hand as it was a few turns ago takes those turns, instead of opening the base. A state is
 known by its *mark*: the digest of the first base and all turns since. What is at hand under a mark that the state does
@@ -22,34 +22,43 @@ from fogline.pipeline.exchange import from_arrays, to_arrays
 from fogline.pipeline.latest import GroupTurn, advance
 from fogline.pipeline.loaded import Log, Noted
 from fogline.pipeline.plan import Plan
-from fogline.pipeline.state import Cells, from_cell, to_cell
+from fogline.rows.names import Key
 from fogline.saved import Arrays
+from fogline.state.format import from_value, to_value
+from fogline.state.store import StateStore, must_get
 
 FEW = 1_000  # ids of a group that is written as a whole every time
 TURNS = 64  # so many turns may lie behind the base, …
 SHARE = 2  # … and their rows may be up to so many-th a part of the group
 SPARE = 8  # turns that stay though the base holds them, for workers that have the group as it was before
 
-_BASE = 0  # the cell of the base
+_LOG = "changelog"  # in the store
+_BASE = 0  # the part that is the base
 _WHAT = "turn of a group"
 
 
-def read(plan: Plan, log: Log, cells: Cells, load: Callable[[bytes], LatestGroup]) -> LatestGroup:
+def read(plan: Plan, log: Log, store: StateStore, key: Key, load: Callable[[bytes], LatestGroup]) -> LatestGroup:
     """The group: as it is at hand, or from its base, and then turn by turn."""
     for mark in dict.fromkeys([*(turn.mark for turn in reversed(log.turns)), log.base]):
         if (found := cache.pop((mark.encode(), plan.digest))) is not None and isinstance(found.group, LatestGroup):
-            return _replayed(plan, found.group, log.after(mark), cells)
-    return _replayed(plan, load(cells.get(_BASE)), log.after(log.base), cells)
+            return _replayed(plan, found.group, log.after(mark), store, key)
+    return _replayed(plan, load(must_get(store, _LOG, key, _BASE)), log.after(log.base), store, key)
 
 
-def _replayed(plan: Plan, group: LatestGroup, turns: tuple[Noted, ...], cells: Cells) -> LatestGroup:
+def _replayed(plan: Plan, group: LatestGroup, turns: tuple[Noted, ...], store: StateStore, key: Key) -> LatestGroup:
     for each in turns:
-        advance(plan, group, _opened(plan, cells.get(each.cell)))
+        advance(plan, group, _opened(plan, must_get(store, _LOG, key, each.part)))
     return group
 
 
 def write(
-    plan: Plan, log: Log | None, group: LatestGroup, turn: GroupTurn | None, cells: Cells, save: Callable[[], bytes]
+    plan: Plan,
+    log: Log | None,
+    group: LatestGroup,
+    turn: GroupTurn | None,
+    store: StateStore,
+    key: Key,
+    save: Callable[[], bytes],
 ) -> Log | None:
     """Write what the group's turn makes necessary; where it lies then. None: it is small, and lies in the state.
 
@@ -57,36 +66,36 @@ def write(
     """
     ids = len(group.names.number)
     if ids <= FEW:
-        clear(log, cells)
+        clear(log, store, key)
         return None
     if turn is None and log is not None:
         return log
     rows = 0 if turn is None or turn.rows is None else len(turn.rows.arrived)
     if log is None or turn is None or SHARE * rows > ids:
-        clear(log, cells)
-        return _based(cells, save(), None, ())
+        clear(log, store, key)
+        return _based(store, key, save(), None, ())
     packed = _packed(plan, turn)
     mark = blake2b(log.mark.encode() + packed, digest_size=16).hexdigest()
-    last = Noted(1 + max((each.cell for each in log.turns), default=_BASE), mark, rows)
-    cells.put(last.cell, packed)
+    last = Noted(1 + max((each.part for each in log.turns), default=_BASE), mark, rows)
+    store.put(_LOG, key, last.part, packed)
     since = (*log.after(log.base), last)
     if len(since) <= TURNS and SHARE * sum(each.rows for each in since) <= ids:
         return Log(log.base, log.size, (*log.turns, last))
     turns = (*log.turns, last)
     for each in turns[:-SPARE]:
-        cells.remove(each.cell)
-    return _based(cells, save(), mark, turns[-SPARE:])
+        store.delete(_LOG, key, each.part)
+    return _based(store, key, save(), mark, turns[-SPARE:])
 
 
-def clear(log: Log | None, cells: Cells) -> None:
+def clear(log: Log | None, store: StateStore, key: Key) -> None:
     """Nothing is left of it."""
     if log is not None:
-        for cell in (_BASE, *(each.cell for each in log.turns)):
-            cells.remove(cell)
+        for part in (_BASE, *(each.part for each in log.turns)):
+            store.delete(_LOG, key, part)
 
 
-def _based(cells: Cells, saved: bytes, mark: str | None, turns: tuple[Noted, ...]) -> Log:
-    cells.put(_BASE, saved)
+def _based(store: StateStore, key: Key, saved: bytes, mark: str | None, turns: tuple[Noted, ...]) -> Log:
+    store.put(_LOG, key, _BASE, saved)
     return Log(mark or blake2b(saved, digest_size=16).hexdigest(), len(saved), turns)
 
 
@@ -95,11 +104,11 @@ def _packed(plan: Plan, turn: GroupTurn) -> bytes:
     if turn.rows is not None:
         named = turn.rows._replace(columns=turn.rows.columns.select([plan.query.id]))
         arrays = to_arrays(named, plan.signs) | {"imputed": turn.imputed}
-    return to_cell(header, arrays)
+    return to_value(header, arrays)
 
 
 def _opened(plan: Plan, saved: bytes) -> GroupTurn:
-    header, arrays = from_cell(saved, _WHAT)
+    header, arrays = from_value(saved, _WHAT)
     times = header["since"], header["until"]
     if "imputed" not in arrays:
         return GroupTurn(*times, None, np.empty((0, len(plan.query.carry)), np.bool_))

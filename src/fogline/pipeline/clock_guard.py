@@ -1,12 +1,12 @@
 """Which rows run so far ahead of their group that they are held?
 
-A row up to one stretch beyond its group's ground (`ground`) is taken. A row beyond is *held*: it is kept, and reported
-at once, and it enters, at its own time, when the ground has followed. When the ground has moved on by two stretches and
-a held row is still beyond, its group has gone on without it, and it is given up; so is what is farthest ahead where
-too many are held.
+A row up to one time bucket beyond its group's frontier (`time_buckets`) is taken. A row beyond is *held*: it is kept,
+and reported at once, and it enters, at its own time, when the frontier has followed. When the frontier has moved on
+by two buckets and a held row is still beyond, its group has gone on without it, and it is given up; so is what is
+farthest ahead where too many are held.
 
-The ground of a group begins with the earliest stretch heard. Rows that were taken while one id alone had been heard are
-kept for a while: if others then come from far behind, it was that id that ran ahead, and the group begins anew.
+The frontier of a group begins with the earliest bucket heard. Rows that were taken while one id alone had been heard
+are kept for a while: if others then come from far behind, it was that id that ran ahead, and the group begins anew.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import pyarrow as pa
 
 from fogline.arrays import Floats, Revisions
 from fogline.pipeline import exchange as blocks
-from fogline.pipeline import time_buckets as hearing
+from fogline.pipeline import time_buckets
 from fogline.pipeline.exchange import (
-    Parcel,
+    GroupRows,
     RowBlock,
     concat,
     joined_revisions,
@@ -33,7 +33,7 @@ from fogline.pipeline.exchange import (
 )
 from fogline.pipeline.plan import Plan
 from fogline.pipeline.rejects import HELD, RejectedRow, as_json
-from fogline.pipeline.time_buckets import Cell, Heard, joined, moved, stretches
+from fogline.pipeline.time_buckets import BucketStatistics, TimeBuckets, buckets_of, joined, moved
 from fogline.pipeline.watermark import length_text
 from fogline.rows.clock import time_text
 from fogline.saved import Arrays
@@ -48,10 +48,10 @@ _REVISED = ("revised if held ", "revised at first ")
 class Ahead:
     """What is kept of a group between calls, to know who runs ahead."""
 
-    ground: float = -math.inf
-    heard: dict[float, Cell] = field(default_factory=dict)  # from the stretch before the ground on
-    since: dict[float, float] = field(default_factory=dict)  # stretch that is held -> the ground back then
-    counts: dict[float, int] = field(default_factory=dict)  # stretch that is held -> how many rows, screened ones too
+    frontier: float = -math.inf
+    heard: dict[float, BucketStatistics] = field(default_factory=dict)  # from the bucket before the frontier on
+    since: dict[float, float] = field(default_factory=dict)  # bucket that is held -> the frontier back then
+    counts: dict[float, int] = field(default_factory=dict)  # bucket that is held -> how many rows, screened ones too
     held: RowBlock | None = None
     first: RowBlock | None = None  # all rows that were taken, as long as they are of one id, and few
     held_revisions: Revisions | None = None  # those of held readings
@@ -68,7 +68,7 @@ class Ahead:
         if not self.heard:
             return {}
         held = [[s, then, float(self.counts.get(s, 0))] for s, then in self.since.items()]
-        arrays: Arrays = {"ahead": np.array([[self.ground] * 3, *held]), **hearing.to_arrays(self.heard)}
+        arrays: Arrays = {"ahead": np.array([[self.frontier] * 3, *held]), **time_buckets.to_arrays(self.heard)}
         for prefix, rows in ((_HELD, self.held), (_FIRST, self.first)):
             if rows is not None:
                 arrays |= {f"{prefix}{name}": array for name, array in blocks.to_arrays(rows, signs).items()}
@@ -81,7 +81,7 @@ class Ahead:
         """The inverse of `to_arrays`, among other arrays."""
         if "ahead" not in arrays:
             return cls()
-        (ground, *_), *held = arrays["ahead"].tolist()
+        (frontier, *_), *held = arrays["ahead"].tolist()
         found: list[RowBlock | None] = []
         for prefix in (_HELD, _FIRST):
             part = {n.removeprefix(prefix): array for n, array in arrays.items() if n.startswith(prefix)}
@@ -89,7 +89,7 @@ class Ahead:
         since, counts = {s: then for s, then, _ in held}, {s: int(count) for s, _, count in held}
         held_rows, first = found
         events = (revisions_from_arrays(arrays, prefix) for prefix in _REVISED)
-        return cls(ground, hearing.from_arrays(arrays), since, counts, held_rows, first, *events)
+        return cls(frontier, time_buckets.from_arrays(arrays), since, counts, held_rows, first, *events)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Sifted:
     newest: float  # the greatest time of the rows that were ever taken, as far as it is known
     taken: list[RowBlock]
     held: RowBlock | None  # from now on
-    unseen: list[tuple[Cell, int]]  # rows that are held from now on, but were screened: stretch, how many
+    unseen: list[tuple[BucketStatistics, int]]  # rows that are held from now on, but were screened: bucket, how many
     released: int  # rows that enter now, screened ones included
     anew: bool  # the rows that were taken so far are among the others again: the group begins anew
     revisions: Revisions | None  # whose readings are taken
@@ -116,36 +116,36 @@ class Sifted:
         return self.screened + (0 if self.held is None else len(self.held.arrived))
 
 
-def sift_ahead(state: Ahead, parcels: Sequence[Parcel], length: float) -> Sifted:
-    """Which rows are taken, which are held, and which of those held earlier are released. `length` of a stretch."""
-    come = [parcel.rows for parcel in parcels if len(parcel.rows.arrived)]
-    news = joined(parcel.heard for parcel in parcels)
-    events = joined_revisions([parcel.revisions for parcel in parcels])
+def sift_ahead(state: Ahead, chunks: Sequence[GroupRows], length: float) -> Sifted:
+    """Which rows are taken, which are held, and which of those held earlier are released. `length` of a bucket."""
+    come = [each.rows for each in chunks if len(each.rows.arrived)]
+    news = joined(each.heard for each in chunks)
+    events = joined_revisions([each.revisions for each in chunks])
     if length == math.inf or not news:
         newest = max((cell.greatest for cell in news.values()), default=-math.inf)
         return Sifted(state, newest, come, None, [], 0, False, events)
-    if not state.since and state.first is None and max((*news, *state.heard)) <= state.ground:
+    if not state.since and state.first is None and max((*news, *state.heard)) <= state.frontier:
         return _in_step(state, news, come, events)
-    anew = state.first is not None and min(news, default=math.inf) < state.ground - 1
+    anew = state.first is not None and min(news, default=math.inf) < state.frontier - 1
     heard = joined([state.heard, news])
-    ground = moved(min(heard) if anew or state.ground == -math.inf else state.ground, heard)
-    reach = ground + 1
+    frontier = moved(min(heard) if anew or state.frontier == -math.inf else state.frontier, heard)
+    reach = frontier + 1
     near, far = _cut([*come, *([state.first] if anew and state.first is not None else [])], length, reach)
     ready, still = _cut([] if state.held is None else [state.held], length, reach)
-    since = {s: ground if anew or s in news else state.since.get(s, ground) for s in heard if s > reach}
-    since = _bounded({s: then for s, then in since.items() if ground - then < 2}, heard)
+    since = {s: frontier if anew or s in news else state.since.get(s, frontier) for s in heard if s > reach}
+    since = _bounded({s: then for s, then in since.items() if frontier - then < 2}, heard)
     unseen = _unseen(news, come, length, reach)
-    counts = Counter(state.counts) + _by_stretch(far, length)
-    counts.update({stretch: count for stretch, _, count in unseen})
-    alone = state.ground == -math.inf or state.first is not None
+    counts = Counter(state.counts) + _by_bucket(far, length)
+    counts.update({bucket: count for bucket, _, count in unseen})
+    alone = state.frontier == -math.inf or state.first is not None
     first = _first(None if anew else state.first, near, heard, reach) if alone else None
-    kept = {s: c for s, c in heard.items() if s in since or (s <= reach and (first is not None or s >= ground - 1))}
-    held = _of_stretches([*still, *far], length, since)
+    kept = {s: c for s, c in heard.items() if s in since or (s <= reach and (first is not None or s >= frontier - 1))}
+    held = _of_buckets([*still, *far], length, since)
     events = joined_revisions([state.held_revisions, events, *([state.first_revisions] if anew else [])])
     due, later = _cut_revisions(events, length, reach, since)
     begun = None if first is None else joined_revisions([None if anew else state.first_revisions, due])
     return Sifted(
-        state=Ahead(ground, kept, since, {s: counts[s] for s in since}, held, first, later, begun),
+        state=Ahead(frontier, kept, since, {s: counts[s] for s in since}, held, first, later, begun),
         newest=max((cell.greatest for s, cell in heard.items() if s <= reach), default=-math.inf),
         taken=[*near, *ready],
         held=concat(far) if far else None,
@@ -156,24 +156,24 @@ def sift_ahead(state: Ahead, parcels: Sequence[Parcel], length: float) -> Sifted
     )
 
 
-def _in_step(state: Ahead, news: Heard, come: list[RowBlock], events: Revisions | None) -> Sifted:
-    """As nearly always: nothing runs ahead, nothing is held, and the ground stays."""
-    ground = state.ground
-    heard = {s: cell for s, cell in joined([state.heard, news]).items() if ground - 1 <= s}
+def _in_step(state: Ahead, news: TimeBuckets, come: list[RowBlock], events: Revisions | None) -> Sifted:
+    """As nearly always: nothing runs ahead, nothing is held, and the frontier stays."""
+    frontier = state.frontier
+    heard = {s: cell for s, cell in joined([state.heard, news]).items() if frontier - 1 <= s}
     newest = max(*(cell.greatest for cell in heard.values()), *(cell.greatest for cell in news.values()))
     return Sifted(replace(state, heard=heard), newest, come, None, [], 0, False, events)
 
 
-def _by_stretch(rows: list[RowBlock], length: float) -> Counter[float]:
-    return Counter(s for each in rows for s in stretches(each.arrived, length).tolist())
+def _by_bucket(rows: list[RowBlock], length: float) -> Counter[float]:
+    return Counter(s for each in rows for s in buckets_of(each.arrived, length).tolist())
 
 
 def _cut(rows: list[RowBlock], length: float, reach: float) -> tuple[list[RowBlock], list[RowBlock]]:
-    """The rows up to the stretch `reach`, and those beyond."""
+    """The rows up to the bucket `reach`, and those beyond."""
     near: list[RowBlock] = []
     far: list[RowBlock] = []
     for each in rows:
-        taken = stretches(each.arrived, length) <= reach
+        taken = buckets_of(each.arrived, length) <= reach
         for part, where in ((near, taken), (far, ~taken)):
             if where.any():
                 part.append(each if where.all() else each.part(np.flatnonzero(where)))
@@ -186,23 +186,23 @@ def _cut_revisions(
     """Those whose readings are taken, and those whose readings are held; the others leave with theirs."""
     if events is None:
         return None, None
-    at = stretches(events.time, length)
+    at = buckets_of(events.time, length)
     held = np.isin(at, list(since))
     held[np.flatnonzero(held)[MOST:]] = False
     return some_revisions(events, at <= reach), some_revisions(events, held)
 
 
-def _of_stretches(rows: list[RowBlock], length: float, since: Mapping[float, float]) -> RowBlock | None:
-    """The rows of the stretches that are held; None if there are none."""
+def _of_buckets(rows: list[RowBlock], length: float, since: Mapping[float, float]) -> RowBlock | None:
+    """The rows of the buckets that are held; None if there are none."""
     if not rows:
         return None
     whole = concat(rows)
-    stay = np.isin(stretches(whole.arrived, length), list(since))
+    stay = np.isin(buckets_of(whole.arrived, length), list(since))
     return (whole if stay.all() else whole.part(np.flatnonzero(stay))) if stay.any() else None
 
 
-def _bounded(since: dict[float, float], heard: Heard) -> dict[float, float]:
-    """Without the farthest stretches, where too many rows are held."""
+def _bounded(since: dict[float, float], heard: TimeBuckets) -> dict[float, float]:
+    """Without the farthest buckets, where too many rows are held."""
     out, total = {}, 0
     for s in sorted(since):
         total += heard[s].rows
@@ -211,16 +211,18 @@ def _bounded(since: dict[float, float], heard: Heard) -> dict[float, float]:
     return out
 
 
-def _unseen(news: Heard, come: list[RowBlock], length: float, reach: float) -> list[tuple[float, Cell, int]]:
+def _unseen(
+    news: TimeBuckets, come: list[RowBlock], length: float, reach: float
+) -> list[tuple[float, BucketStatistics, int]]:
     """Rows beyond that were screened: they have come, but did not travel. Stretch, what was heard there, how many."""
     beyond = {s: cell for s, cell in news.items() if s > reach}
     if not beyond:
         return []
-    travelled = _by_stretch(come, length)
+    travelled = _by_bucket(come, length)
     return [(s, cell, cell.rows - travelled[s]) for s, cell in beyond.items() if cell.rows > travelled[s]]
 
 
-def _first(first: RowBlock | None, near: list[RowBlock], heard: Heard, reach: float) -> RowBlock | None:
+def _first(first: RowBlock | None, near: list[RowBlock], heard: TimeBuckets, reach: float) -> RowBlock | None:
     """All rows that were taken so far, if they are of one id, and few."""
     ids = np.unique(np.concatenate([cell.ids for s, cell in heard.items() if s <= reach]))
     rows = [*([] if first is None else [first]), *near]

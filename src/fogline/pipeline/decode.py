@@ -25,7 +25,7 @@ from fogline.kernels.sorting import repeats
 from fogline.pipeline.exchange import RowBlock, block_of
 from fogline.pipeline.latest import without_values
 from fogline.pipeline.plan import Plan
-from fogline.pipeline.plans import AnyPlan
+from fogline.pipeline.plans import Plans
 from fogline.pipeline.watermark import DAY, length_text
 from fogline.rows.cells import Reasons
 from fogline.rows.clock import read_times, time_text
@@ -38,7 +38,7 @@ _YEARS = "outside the years"  # a reason that this one explains
 _EARLIEST = 3652 * DAY  # 1980: a time that a sensor may well mean
 
 
-def asks_now(plan: AnyPlan) -> bool:
+def asks_now(plan: Plan | Plans) -> bool:
     """Whether rows are compared with the machine's clock."""
     return pa.types.is_timestamp(plan.kind) and plan.ahead < math.inf
 
@@ -76,10 +76,10 @@ def _times(rows: Decoded, plan: Plan) -> Floats:
     return np.asarray(column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False) * micros, np.float64)
 
 
-# --- piece ---
-# What is a slice of the stream, decoded, and which of its rows cannot be taken?
+# --- Slices -----------------------------------------------------------------------------------------------------------
 #
-# The first stage. Any cut of the stream into slices will do: a row is decoded by itself.
+# What is a slice of the stream, decoded, and which of its rows cannot be taken? Any cut of the stream into slices will
+# do: a row is decoded by itself.
 
 SLICE = 50_000  # rows decoded at once: what fits into the caches of a core
 BYTES = 2**30  # … or so many bytes, where rows are long: what they hold is put together
@@ -87,7 +87,7 @@ CHUNK = 500_000  # rows packed together
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class DecodedRows:
     """Decoded rows, with the numbers of their groups and of their names."""
 
     rows: Decoded
@@ -123,7 +123,7 @@ class SharedRows(NamedTuple):
 Rows = Any  # a table or a record batch, or rows that several queries share: SharedRows
 
 
-def shared(rows: pa.Table | pa.RecordBatch, columns: Callable[[list[str]], Iterable[str]]) -> SharedRows:
+def shared_rows(rows: pa.Table | pa.RecordBatch, columns: Callable[[list[str]], Iterable[str]]) -> SharedRows:
     """Rows for several queries; `columns`: which of those that are there they ask for."""
     rows, now = without_now(rows)
     return SharedRows(RowSource(rows, {*columns(rows.schema.names), *ORIGIN.names}), now, Once())
@@ -135,14 +135,14 @@ class Decoder:
     def __init__(self, plan: Plan) -> None:
         self.plan, self.reader = plan, plan.reader()
 
-    def decode(self, rows: Rows) -> Piece:
+    def decode(self, rows: Rows) -> DecodedRows:
         """Rows that came as one slice; what cannot be taken is refused."""
         query, opened = self.plan.query, self._opened(rows)
         keys, group = opened.once.get(("keys", query.by), lambda: keyed(opened.batch, query.by))
         name = opened.once.get(("names", query.id), lambda: numbered(opened.batch.column(query.id)))
         return self._piece(opened, keys, group, name)
 
-    def decode_sensors(self, rows: Rows) -> tuple[Piece, list[Key]]:
+    def decode_sensors(self, rows: Rows) -> tuple[DecodedRows, list[Key]]:
         """The same, names being numbers of sensors (group and id); and the sensors' keys."""
         query, opened = self.plan.query, self._opened(rows)
         names = (*query.by, query.id)
@@ -154,12 +154,12 @@ class Decoder:
 
     def _opened(self, rows: Rows) -> Slice:
         refused = Reasons()
-        source, now, once = rows if isinstance(rows, SharedRows) else shared(rows, self.plan.columns)
+        source, now, once = rows if isinstance(rows, SharedRows) else shared_rows(rows, self.plan.columns)
         source = without_bad_bytes(source, self.reader.asked, refused)
         assert source.batch is not None
         return Slice(source, source.batch, refused, now, once)
 
-    def _piece(self, opened: Slice, keys: list[Key], group: Ints, name: Ints) -> Piece:
+    def _piece(self, opened: Slice, keys: list[Key], group: Ints, name: Ints) -> DecodedRows:
         plan, query, (source, batch, refused, now, once) = self.plan, self.plan.query, opened
         if WHY in batch.schema.names:
             why = batch.column(WHY)
@@ -174,10 +174,10 @@ class Decoder:
             nameable(batch.column(column), column, refused)
         rows = without_values(self.reader.decode(source, plan.kind, refused, plan.versions, once))
         refuse_future(rows, plan, now)
-        return Piece(rows, block_of(rows, plan.columns(batch.schema.names), query, 0), keys, group, name)
+        return DecodedRows(rows, block_of(rows, plan.columns(batch.schema.names), query, 0), keys, group, name)
 
 
-def asked_at_once(piece: Piece, plan: Plan) -> Piece:
+def asked_at_once(piece: DecodedRows, plan: Plan) -> DecodedRows:
     """The piece with what imputers give that cannot wait: they need the columns as they came."""
     assert plan.chain is not None
     rows = filled_at_once(plan.chain, piece.rows, piece.rows.left())
@@ -186,7 +186,7 @@ def asked_at_once(piece: Piece, plan: Plan) -> Piece:
     )
 
 
-def copies_in(piece: Piece, plan: Plan) -> Copies:
+def copies_in(piece: DecodedRows, plan: Plan) -> Copies:
     """The rows of a piece, neither refused nor removals, that share a stamp."""
     rows, latest = piece.rows, plan.query.latest
     found: dict[int, list[int]] = {}
@@ -228,7 +228,8 @@ def slices(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(waiting)
 
 
-# --- imputing ---
+# --- Imputing ---------------------------------------------------------------------------------------------------------
+#
 # What may each missing value of a stream be, written out?
 #
 # One line per possible value, as `fogline.impute.written` writes it, from decoded rows.
@@ -247,7 +248,7 @@ def imputed(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
         yield from impute_piece(plan, decoder.decode(each), None).to_batches()
 
 
-def impute_piece(plan: Plan, piece: Piece, context: Floats | None) -> pa.Table:
+def impute_piece(plan: Plan, piece: DecodedRows, context: Floats | None) -> pa.Table:
     """The distributions of decoded rows; `context`: (n, w) what their sensors have read before."""
     chain, rows, query = plan.chain, piece.rows, plan.query
     assert chain is not None

@@ -1,4 +1,8 @@
-"""How do decoded rows travel from stage to stage?
+"""What do stages hand to each other?
+
+`GroupRows`: what one chunk of a partition has for one group, that is decoded rows, what they revise, counters and
+rejects. Before it, where sensors are remembered, `BucketRows`: what the chunk has for one bucket of sensors. Stages
+hand objects over; only an engine that carries bytes packs them, in one codec, at the end of this file.
 
 A `RowBlock` is rows in numbers, with the columns that name them. It is packed as flat arrays and opened as it was: no
 stage decodes a row again. Beside the numbers go only columns that numbers cannot stand for (ids, groups, times as they
@@ -33,11 +37,10 @@ from fogline.arrays import (
 )
 from fogline.impute.scores import Sums, from_plain, to_plain
 from fogline.kernels.uncertain import dense
-from fogline.pipeline import time_buckets as heard
-from fogline.pipeline import time_buckets as hearing
+from fogline.pipeline import time_buckets
 from fogline.pipeline.plan import Plan
 from fogline.pipeline.rejects import RejectedRow
-from fogline.pipeline.time_buckets import Cell, Heard
+from fogline.pipeline.time_buckets import BucketStatistics, TimeBuckets
 from fogline.pipeline.watermark import HeardPair
 from fogline.query import Query
 from fogline.rows.cells import REAL
@@ -186,7 +189,7 @@ def _joined(uncertain: Sequence[UncertainRows]) -> UncertainRows:
 
 
 def to_arrays(block: RowBlock, signs: Floats) -> Arrays:
-    """The block as named arrays, for `packing.pack`. Cells that are what came are left out: they can be derived."""
+    """The block as named arrays, for `saved.pack`. Cells that are what came are left out: they can be derived."""
     out: Arrays = {"arrived": block.arrived, "expires": block.expires, "raw": block.raw}
     out["columns"] = table_as_bytes(pa.Table.from_batches([block.columns]))
     if block.covering.any():
@@ -232,12 +235,10 @@ def from_arrays(arrays: Arrays, signs: Floats, width: int) -> RowBlock:
     return block._replace(gone=gone, version=arrays["version"])
 
 
-# --- revisions ---
-# How do revisions travel, and wait?
+# --- Revisions --------------------------------------------------------------------------------------------------------
 #
-# As arrays beside those of rows, under names of their own. A revision is an event at the tick of its reading, and
-# shares
-# the reading's fate: it is held as long as a row of that time would be.
+# They travel, and wait, as arrays beside those of rows, under names of their own. A revision is an event at the tick of
+# its reading, and shares the reading's fate: it is held as long as a row of that time would be.
 
 
 def joined_revisions(parts: Sequence[Revisions | None]) -> Revisions | None:
@@ -256,7 +257,7 @@ def some_revisions(revisions: Revisions | None, which: Flags) -> Revisions | Non
 
 
 def revisions_to_arrays(revisions: Revisions | None, kind: pa.DataType, prefix: str) -> Arrays:
-    """As named arrays, for `packing.pack`; `kind` of the ids."""
+    """As named arrays, for `saved.pack`; `kind` of the ids."""
     if revisions is None:
         return {}
     numbers = {f"{prefix}{name}": each for name, each in revisions._asdict().items() if name != "id"}
@@ -271,24 +272,16 @@ def revisions_from_arrays(arrays: Arrays, prefix: str) -> Revisions | None:
     return Revisions(**found | {"id": objects(from_bytes(found["id"])[0])})
 
 
-# --- parcel ---
-# How do the rows of one group travel to the place where its state lies?
-#
-# As one binary value: decoded rows, what they revise, the counters and the rejects of one chunk. An engine hands rows
-# to
-# a stateful operator one by one, so many rows had better be one.
-
-
 _REVISIONS = "revised "  # before the names of arrays
 NUMBERS = ("came", "outside_limits", "incomplete", "screened", "unwatched", "sensors_forgotten")
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
+class GroupRows:
     """What one chunk of a partition has for one group."""
 
     rows: RowBlock  # what can matter
-    heard: Heard  # of the rows that were not rejected, screened ones included
+    heard: TimeBuckets  # of the rows that were not rejected, screened ones included
     came: int  # rows of every sort
     outside_limits: int  # cells
     incomplete: int  # rows with gaps
@@ -306,92 +299,116 @@ class Parcel:
         """The greatest time of the rows that were not rejected; -inf: there were none."""
         return max((cell.greatest for cell in self.heard.values()), default=-math.inf)
 
-    def to_bytes(self, plan: Plan) -> bytes:
-        """The parcel as one bytes object."""
-        header: dict[str, Any] = {name: getattr(self, name) for name in NUMBERS}
-        header |= {"rejects": self.rejects, "scores": to_plain(self.scores)}
-        header |= {"pairs": [each[:2] for each in self.pairs]} if self.pairs else {}
-        arrays = to_arrays(self.rows, plan.signs) | heard.to_arrays(self.heard)
-        return pack(header, arrays | revisions_to_arrays(self.revisions, plan.id, _REVISIONS))
 
-    @classmethod
-    def from_bytes(cls, packed: bytes, plan: Plan) -> Parcel:
-        """The inverse of `to_bytes`."""
-        header, arrays = unpack(packed, "parcel of rows")
-        with whole("parcel of rows"):
-            return cls._opened(header, arrays, plan)
+class GroupRejects(NamedTuple):
+    """Rows of one group that could not be decoded."""
 
-    @classmethod
-    def _opened(cls, header: dict[str, Any], arrays: Arrays, plan: Plan) -> Parcel:
-        rejects = [RejectedRow(*each) for each in header["rejects"]]
-        rows = from_arrays(arrays, plan.signs, plan.width)
-        numbers = {name: header.get(name, 0) for name in NUMBERS}
-        found, scores = heard.from_arrays(arrays), from_plain(header["scores"])
-        events = revisions_from_arrays(arrays, _REVISIONS)
-        pairs = tuple(HeardPair(*each) for each in header.get("pairs", ()))
-        return cls(rows, found, **numbers, rejects=rejects, scores=scores, revisions=events, pairs=pairs)
+    key: Key
+    rejects: list[RejectedRow]
+    outside_limits: int  # cells
 
 
-# --- crate ---
-# How do parcels of many groups travel together?
+class BucketRows(NamedTuple):
+    """What one chunk of a partition has for one bucket of sensors."""
+
+    rows: RowBlock | None  # None: there are only rejects
+    groups: list[Key]
+    group: Ints  # (n,) which of the groups a row has
+    sensors: list[Key]
+    sensor: Ints  # (n,) and which of the sensors
+    outside: Ints | None  # (n,) cells outside of their limits; None: there are none
+    rejects: list[GroupRejects]
+
+
+# --- Packed, where an engine carries bytes ----------------------------------------------------------------------------
 #
-# As one binary value, a *crate*: the rows of all parcels in one block, group after group, and beside them how many
-# rows,
-# stretches, rejects and revisions each parcel has. So packing and opening cost as much for a thousand groups as for
-# one.
+# An engine hands values to a stateful operator one by one, so many rows had better be one value. The rows of many
+# groups lie in one block, group after group, and beside them how many rows, time buckets, rejects and revisions each
+# group has: packing and opening cost as much for a thousand groups as for one.
+
+_GROUPS, _BUCKET = "value of rows by group", "value of rows for a bucket of sensors"
 
 
-def to_crate(plan: Plan, parcels: Sequence[tuple[Key, Parcel]]) -> bytes:
-    """These parcels as one bytes object."""
-    each = [parcel for _, parcel in parcels]
-    there = [parcel.rows for parcel in each if len(parcel.rows.arrived)]
+def pack_groups(plan: Plan, groups: Sequence[tuple[Key, GroupRows]]) -> bytes:
+    """Rows of these groups as one bytes object. What is known of a chunk (`reached`, `pairs`) does not travel."""
+    each = [one for _, one in groups]
+    there = [one.rows for one in each if len(one.rows.arrived)]
     rows = concat(there) if there else empty_block(len(plan.query.names), plan.width)
     header = {
-        "keys": [key for key, _ in parcels],
-        "rejects": [parcel.rejects for parcel in each],
-        "scores": {k: to_plain(parcel.scores) for k, parcel in enumerate(each) if parcel.scores},
+        "keys": [key for key, _ in groups],
+        "rejects": [one.rejects for one in each],
+        "scores": {k: to_plain(one.scores) for k, one in enumerate(each) if one.scores},
     }
     arrays = to_arrays(rows, plan.signs) | {
-        "numbers": np.array([[getattr(parcel, name) for name in NUMBERS] for parcel in each], np.int64),
-        "lengths": np.array([_lengths(parcel) for parcel in each], np.int64),
+        "numbers": np.array([[getattr(one, name) for name in NUMBERS] for one in each], np.int64),
+        "lengths": np.array([_lengths(one) for one in each], np.int64),
     }
-    cells = [(stretch, cell) for parcel in each for stretch, cell in parcel.heard.items()]
-    arrays |= hearing.columns([stretch for stretch, _ in cells], [cell for _, cell in cells])
-    events = joined_revisions([parcel.revisions for parcel in each])
+    cells = [(bucket, cell) for one in each for bucket, cell in one.heard.items()]
+    arrays |= time_buckets.columns([bucket for bucket, _ in cells], [cell for _, cell in cells])
+    events = joined_revisions([one.revisions for one in each])
     return pack(header, arrays | revisions_to_arrays(events, plan.id, _REVISIONS))
 
 
-def _lengths(parcel: Parcel) -> tuple[int, int, int]:
-    revised = 0 if parcel.revisions is None else len(parcel.revisions.id)
-    return len(parcel.rows.arrived), len(parcel.heard), revised
+def _lengths(one: GroupRows) -> tuple[int, int, int]:
+    revised = 0 if one.revisions is None else len(one.revisions.id)
+    return len(one.rows.arrived), len(one.heard), revised
 
 
-def from_crate(plan: Plan, packed: bytes) -> list[tuple[Key, Parcel]]:
-    """The inverse of `to_crate`."""
-    header, arrays = unpack(packed, "crate of rows")
-    with whole("crate of rows"):
-        return _opened(plan, header, arrays)
+def unpack_groups(plan: Plan, packed: bytes) -> list[tuple[Key, GroupRows]]:
+    """The inverse of `pack_groups`."""
+    header, arrays = unpack(packed, _GROUPS)
+    with whole(_GROUPS):
+        return _unpacked(plan, header, arrays)
 
 
-def _opened(plan: Plan, header: dict[str, Any], arrays: Arrays) -> list[tuple[Key, Parcel]]:
+def _unpacked(plan: Plan, header: dict[str, Any], arrays: Arrays) -> list[tuple[Key, GroupRows]]:
     every = from_arrays(arrays, plan.signs, plan.width)
     rows, heard, revised = (_cuts(each) for each in arrays["lengths"].T)
-    cells = hearing.cells_of(arrays)
+    cells = time_buckets.cells_of(arrays)
     events = revisions_from_arrays(arrays, _REVISIONS)
     out = []
     counted = NUMBERS[: arrays["numbers"].shape[1]]  # earlier versions had fewer
     for k, (key, numbers) in enumerate(zip(header["keys"], arrays["numbers"].tolist(), strict=True)):
-        of_group: dict[float, Cell] = dict(cells[slice(*heard[k])])
-        parcel = Parcel(
+        of_group: dict[float, BucketStatistics] = dict(cells[slice(*heard[k])])
+        one = GroupRows(
             every.between(*rows[k]), of_group, **dict(zip(counted, numbers, strict=True)),
             rejects=[RejectedRow(*each) for each in header["rejects"][k]],
             scores=from_plain(header["scores"][str(k)]) if str(k) in header["scores"] else {},
             revisions=None if events is None or revised[k][0] == revised[k][1] else events.part(slice(*revised[k])),
         )  # fmt: skip
-        out.append((key, parcel))
+        out.append((key, one))
     return out
 
 
 def _cuts(lengths: Ints) -> list[tuple[int, int]]:
     """Where each of the parts, one after the other, begins and ends."""
     return list(pairwise([0, *np.cumsum(lengths).tolist()]))
+
+
+def pack_bucket(plan: Plan, bucket: BucketRows) -> bytes:
+    """Rows for a bucket of sensors as one bytes object."""
+    header = {"rejected": [list(each) for each in bucket.rejects], "keys": bucket.groups, "sensors": bucket.sensors}
+    if bucket.rows is None:
+        return pack(header, {})
+    arrays = to_arrays(bucket.rows, plan.signs)
+    arrays |= {"sensor": bucket.sensor.astype(np.int32), "group": bucket.group.astype(np.int32)}
+    if bucket.outside is not None:
+        arrays["outside"] = bucket.outside
+    return pack(header, arrays)
+
+
+def unpack_bucket(plan: Plan, packed: bytes) -> BucketRows:
+    """The inverse of `pack_bucket`."""
+    header, arrays = unpack(packed, _BUCKET)
+    with whole(_BUCKET):
+        rejects = [
+            GroupRejects(key, [RejectedRow(*each) for each in rows], outside)
+            for key, rows, outside in header["rejected"]
+        ]
+        if "raw" not in arrays:
+            none = np.empty(0, np.int64)
+            return BucketRows(None, header["keys"], none, header["sensors"], none, None, rejects)
+        rows = from_arrays(arrays, plan.signs, 0)
+        return BucketRows(
+            rows, header["keys"], arrays["group"], header["sensors"], arrays["sensor"], arrays.get("outside"), rejects
+        )

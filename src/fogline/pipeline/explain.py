@@ -107,19 +107,17 @@ def _floats(values: Floats) -> pa.Array:
     return pa.array(values, mask=np.isnan(values))
 
 
-# --- explaining ---
+# --- Explaining -------------------------------------------------------------------------------------------------------
+#
 # What explains a group after a call: why its rows are in, which others are near, and what should be measured next?
 #
-# All of it is of the state at the end of the call, not of the ticks within it: so of the changes of a row in one
-# batch
-# the last one is explained, if the row is in the answer then. It is worked out from the live set alone, which does
-# not
+# All of it is of the state at the end of the call, not of the ticks within it: so of the changes of a row in one batch
+# the last one is explained, if the row is in the answer then. It is worked out from the live set alone, which does not
 # change by it: a run reports the same changes with explanations and without.
 #
 # A batch may concern very many rows, and no run shall be stopped by explaining them: of each group and call there are
 # explanations of the first `CHANGED` rows that entered or were updated, and for near rows of as many as `SHOWN` more.
-# To
-# look for rows that are out, and for cells, takes the square of the open rows: beyond `OPEN` of them it is left out.
+# To look for rows that are out, and for cells, takes the square of the open rows: beyond `OPEN` of them it is left out.
 
 CHANGED = 200  # rows that entered or were updated, whose changes are explained
 SHOWN = 100  # near rows that are explained beside them: first those that are out

@@ -1,6 +1,7 @@
-"""Where does a large group lie, if not in its state?
+"""What is a group between two batches, which parts of it lie beside its state, and how large is it?
 
-In cells: its base, and the turns that it took since (see `log`).
+Beside the state lie the log of a large group in which the newest row of each id counts (`changelog`), and rows that
+wait, where they are many.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,16 +22,15 @@ from fogline.kernels.uncertain import own_values
 from fogline.pipeline.clock_guard import Ahead
 from fogline.pipeline.exchange import RowBlock, concat, from_arrays, to_arrays
 from fogline.pipeline.plan import Plan
-from fogline.pipeline.state import Cells, from_cell, to_cell
-
-if TYPE_CHECKING:
-    from fogline.pipeline.plan import Plan
+from fogline.rows.names import Key
+from fogline.state.format import from_value, to_value
+from fogline.state.store import StateStore, must_get
 
 
 class Noted(NamedTuple):
-    """A turn that lies in a cell."""
+    """A turn of a changelog."""
 
-    cell: int
+    part: int  # of the store
     mark: str  # of the group after it
     rows: int
 
@@ -64,79 +64,75 @@ class Log:
         return cls(base, size, tuple(Noted(*each) for each in turns))
 
 
-# --- waiting ---
-# Which rows wait for the clock of their group, and where do they lie?
+# --- Rows that wait ---------------------------------------------------------------------------------------------------
 #
-# A few lie in the group's state. Where there are more, they lie in cells, one for each slot of time, a sixteenth of
-# the
-# lateness long: what comes joins the newest slots, what becomes due lies in the oldest, and those between are neither
-# read nor written.
+# They wait for the clock of their group. A few lie in the group's state. Where there are more, they lie beside it, in
+# slots of time, a sixteenth of the lateness long: what comes joins the newest slots, what becomes due lies in the
+# oldest, and those between are neither read nor written.
 
 SLOTS = 16  # in all of the lateness
 FEW = 2_000  # rows that lie in the state itself
 
+_WAITING = "waiting"  # in the store
 _WHAT = "slot of rows that wait"
 
 
 class Slot(NamedTuple):
-    """Rows that wait in a cell."""
+    """Rows that wait beside the state."""
 
-    cell: int
+    part: int  # of the store
     at: float  # the slot's number, counted in time
     rows: int
     first: float  # the least arrival
 
 
 def open_slots(
-    plan: Plan, slots: Sequence[Slot], clock: float, cells: Cells | None
+    plan: Plan, slots: Sequence[Slot], clock: float, store: StateStore, key: Key
 ) -> tuple[list[RowBlock], list[Slot]]:
-    """The rows of slots that the clock has reached, which leave their cells; and the other slots."""
+    """The rows of slots that the clock has reached, which leave the store; and the other slots."""
     reached = [slot for slot in slots if slot.first <= clock]
     if not reached:
         return [], list(slots)
-    assert cells is not None, "rows wait in cells that are not there"
-    blocks = [_read(plan, cells, slot) for slot in reached]
+    blocks = [_read(plan, slot, store, key) for slot in reached]
     for slot in reached:
-        cells.remove(slot.cell)
+        store.delete(_WAITING, key, slot.part)
     return blocks, [slot for slot in slots if slot.first > clock]
 
 
 def put_away(
-    plan: Plan, rows: RowBlock | None, slots: list[Slot], cells: Cells | None
+    plan: Plan, rows: RowBlock | None, slots: list[Slot], store: StateStore, key: Key
 ) -> tuple[RowBlock | None, list[Slot]]:
-    """A few rows stay where they are, more go into the cells of their slots: what stays, and the slots then."""
-    if rows is None or cells is None or len(rows.arrived) <= FEW:
+    """A few rows stay where they are, more go into their slots: what stays, and the slots then."""
+    if rows is None or len(rows.arrived) <= FEW:
         return rows, slots
     by_time = {slot.at: slot for slot in slots}
     at = np.floor(rows.arrived / (plan.lateness / SLOTS))
     for each in np.unique(at).tolist():
         block, slot = rows.part(np.flatnonzero(at == each)), by_time.get(each)
         if slot is not None:
-            block = concat([_read(plan, cells, slot), block])  # those that came first lie first
-        cell = _free(by_time.values()) if slot is None else slot.cell
-        cells.put(cell, to_cell({}, to_arrays(block, plan.signs)))
-        by_time[each] = Slot(cell, each, len(block.arrived), float(block.arrived.min()))
+            block = concat([_read(plan, slot, store, key), block])  # those that came first lie first
+        part = _free(by_time.values()) if slot is None else slot.part
+        store.put(_WAITING, key, part, to_value({}, to_arrays(block, plan.signs)))
+        by_time[each] = Slot(part, each, len(block.arrived), float(block.arrived.min()))
     return None, list(by_time.values())
 
 
-def _read(plan: Plan, cells: Cells, slot: Slot) -> RowBlock:
-    return from_arrays(from_cell(cells.get(slot.cell), _WHAT)[1], plan.signs, plan.width)
+def _read(plan: Plan, slot: Slot, store: StateStore, key: Key) -> RowBlock:
+    return from_arrays(from_value(must_get(store, _WAITING, key, slot.part), _WHAT)[1], plan.signs, plan.width)
 
 
 def _free(slots: Iterable[Slot]) -> int:
-    """The least number that no cell has."""
-    taken = {slot.cell for slot in slots}
+    """The least number that no slot has."""
+    taken = {slot.part for slot in slots}
     return next(k for k in range(len(taken) + 1) if k not in taken)
 
 
-# --- cache ---
-# Must a group be loaded from its state again, in the worker that saved it a moment ago?
+# --- Groups that stay loaded ------------------------------------------------------------------------------------------
 #
-# Not if the state is still the one that was saved: its digest is kept beside it, and a worker keeps the last few
-# groups
-# it saved by their digests. A digest that differs (another worker was faster, a task was retried, the query began
-# again)
-# finds nothing, and the state is loaded. So the cache saves time and changes nothing that is reported.
+# A group need not be loaded from its state again in the worker that saved it a moment ago, if the state is still the
+# one that was saved: its digest is kept beside it, and a worker keeps the last few groups it saved by their digests. A
+# digest that differs (another worker was faster, a task was retried, the query began again) finds nothing, and the
+# state is loaded. So the cache saves time and changes nothing that is reported.
 
 LARGE = 100_000  # bytes of state; smaller ones are loaded as quickly as found
 MOST = 32_000_000  # bytes of state cached at once; loaded, a group is about four times as large
@@ -187,13 +183,11 @@ def pop(mark: Mark) -> LoadedGroup | None:
     return _cached.pop(mark, (None, 0))[0]
 
 
-# --- footprint ---
-# How many bytes does a group take, when it is loaded?
+# --- Sizes ------------------------------------------------------------------------------------------------------------
 #
-# Counted by what it holds, not by what its arrays have room for: the same for the same rows, whichever engine and
-# worker
-# has it. It is what a limit on state is compared with (`pipeline.limits`), and what an estimate multiplies
-# (`runs.estimate`).
+# How many bytes a loaded group takes. Counted by what it holds, not by what its arrays have room for: the same for the
+# same rows, whichever engine and worker has it. It is what a limit on state is compared with (`pipeline.limits`), and
+# what an estimate multiplies (`runs.estimate`).
 
 NAME = 72  # bytes of an id, with what refers to it
 VALUE = 24  # of one value of a distribution: value, weight, tail

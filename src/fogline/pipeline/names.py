@@ -22,13 +22,13 @@ NEAR, NEXT = VIEWS = ("near", "next")  # folders of a run with --explain: what t
 HERE = "its own folder"  # among the sinks that a run was begun with
 
 
-# --- view_columns ---
+# --- Near rows, and cells to measure next -----------------------------------------------------------------------------
+#
 # Which columns have near rows and cells to measure next, and may a query's own columns stand beside them?
 #
 # `near/`: the possible rows of a group at the end of a batch, each attribute as it came (null: a gap) with the range
-# that
-# it may have, and why the row is in or out. `next/`: the missing cells whose values would be expected to change the
-# answer most. A group of which there is nothing to show has one row without an id: it stands for what was there
+# that it may have, and why the row is in or out. `next/`: the missing cells whose values would be expected to change
+# the answer most. A group of which there is nothing to show has one row without an id: it stands for what was there
 # before.
 
 WHY = "why"

@@ -31,7 +31,7 @@ from fogline.rows.reader import Reader, length_in, lifetime_of
 from fogline.rows.table import usual_schema
 
 Every = Literal["tick", "batch"]
-BUCKETS = 8  # of sensors, and shelves of groups, at least
+BUCKETS = 8  # of sensors, and shards of groups, at least
 
 # Fields of a plan that are described in words of their own, or that state does not depend on.
 _OTHERWISE = (
@@ -76,7 +76,7 @@ class Plan:
     idle: float | None = None  # how far the clock of a silent group stays behind that of the query; None: it stands
     moves_idle: bool = True  # whether silent groups are moved on at all: not while old rows are read
     hindsight: bool | None = None  # whether gaps are revised by later readings; None: where that was learnt
-    buckets: int = BUCKETS  # of sensors, and shelves of groups: so many work in parallel; as long as a checkpoint lives
+    buckets: int = BUCKETS  # of sensors, and shards of groups: so many work in parallel; as long as a checkpoint lives
     versions: pa.DataType | None = None  # what versions are: whole numbers or timestamps; None: there are none
     formers: tuple[Former, ...] = ()  # the repositories that the run had before this one, the first one first
     explain: bool = False  # whether changes have the column `why`
@@ -152,19 +152,9 @@ class Plan:
         return self.query.latest
 
     @property
-    def all_buckets(self) -> int:
-        """How many buckets of sensors there are."""
-        return self.buckets
-
-    @property
-    def all_shelves(self) -> int:
-        """How many shelves of groups there are."""
-        return self.buckets
-
-    @property
-    def grouped(self) -> bool:
-        """Whether there may be many groups."""
-        return bool(self.query.by)
+    def shards(self) -> int:
+        """On how many shards groups lie: the only group of a query without groups lies on one."""
+        return self.buckets if self.by else 1
 
     @property
     def at_end(self) -> bool:

@@ -1,15 +1,15 @@
-"""How are several queries answered over one stream?
+"""How are the queries of a stream answered together?
 
-`Plans` holds a plan for each, by name. A group's key begins with the name of its query, so that each query has states,
-timers and changes of its own, and a query reports what it would report alone.
+`Plans` holds a plan for each query, by name; a query alone has none. Each query has shards of groups, timers and
+changes of its own, and reports what it would report alone.
 
 What comes before the groups is shared. Rows are read once, and each column is decoded once (`rows.reader`). Queries
-that differ in alpha alone see the same rows survive: they are *kin*, and have one screening, one memory of sensors and
-one imputation for all. So are those that differ in their lifetime as well, where every row of a query lives equally
-long and the clock counts exactly: what one kin may drop, the rest may, if it is chosen well. Where only the end of a
-batch is reported that is the one with the longest life (what has expired at the end for it, has for all); else that
-with the shortest (what is covered all its life by others that live as briefly, is covered by those that live longer).
-With hindsight gaps stay open for as long as their rows live, so there kin have one lifetime.
+that differ in alpha alone keep the same rows when these are pruned: they have one pruning, one memory of sensors and
+one imputation for all (`SharedPlan`). So have those that differ in their lifetime as well, where every row of a query
+lives equally long and the clock counts exactly: rows that one of them may drop, the others may drop, too. Where only
+the end of a batch is reported that is the one with the longest life (what has expired at the end for it, has for all);
+else that with the shortest (what is covered all its life by others that live as briefly, is covered by those that live
+longer). With hindsight gaps stay open for as long as their rows live, so there queries that share have one lifetime.
 
 `ahead` belongs to the stream: where each query would have one of its own, the longest holds for all.
 """
@@ -21,88 +21,127 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from fogline.errors import FoglineError, QueryError
-from fogline.pipeline.exchange import Parcel, from_crate
 from fogline.pipeline.names import refuse_taken
 from fogline.pipeline.plan import Plan, make_plan, with_formers
 from fogline.pipeline.watermark import AUTO
-from fogline.queries import OPENS, Asked, Queries
+from fogline.queries import Asked, Queries
 from fogline.query import Query
 from fogline.repository.repository import Repository
 from fogline.rows.cells import REAL
-from fogline.rows.names import Key
 from fogline.rows.reader import lifetime_of
 
 
+class NamedPlan(NamedTuple):
+    """A query of a stream."""
+
+    name: str | None  # None: it is the only one, and has no name
+    plan: Plan
+
+
 @dataclass(frozen=True)
-class Kin:
+class SharedPlan:
     """Queries that share all stages before their groups."""
 
     plan: Plan  # of those stages: that of one of them
-    members: tuple[tuple[str, Plan], ...] = ()  # by name; empty: the one query of a stream, which has none
-    numbers: tuple[int, ...] = (0,)  # of the members among all queries
+    queries: tuple[NamedPlan, ...]
+    first_shards: tuple[int, ...]  # of each query
 
     @cached_property
     def lives_differ(self) -> bool:
         """Whether rows live longer for some of the queries than for others."""
-        return len({plan.query.lifetime for _, plan in self.members}) > 1
-
-    def keys(self, key: Key) -> list[Key]:
-        """The keys of a group, one for each query."""
-        return [f"{name}{key}" for name, _ in self.members] if self.members else [key]
+        return len({plan.query.lifetime for _, plan in self.queries}) > 1
 
 
 @dataclass(frozen=True)
 class Plans:
-    """Plans of several queries over one stream, by their names."""
+    """Plans of the queries over one stream."""
 
-    named: tuple[tuple[str, Plan], ...]
+    named: tuple[NamedPlan, ...]
+
+    @classmethod
+    def alone(cls, plan: Plan) -> Plans:
+        """Of one query, which has no name."""
+        return cls((NamedPlan(None, plan),))
+
+    @property
+    def have_names(self) -> bool:
+        """Whether queries have names: what is reported has the column `query` then."""
+        return self.named[0].name is not None
 
     @cached_property
-    def kin(self) -> tuple[Kin, ...]:
-        """The queries in kin, in the order in which their first ones were given."""
-        found: dict[str, list[tuple[str, Plan]]] = {}
-        for name, plan in self.named:
-            found.setdefault(_kinship(plan), []).append((name, plan))
-        order = {name: k for k, (name, _) in enumerate(self.named)}
+    def shared(self) -> tuple[SharedPlan, ...]:
+        """The queries by the stages that they share, in the order in which their first ones were given."""
+        found: dict[str, list[int]] = {}
+        for k, (_, plan) in enumerate(self.named):
+            found.setdefault(_shared_by(plan), []).append(k)
         return tuple(
-            Kin(_leader([plan for _, plan in each]), tuple(each), tuple(order[name] for name, _ in each))
+            SharedPlan(
+                _leader([self.named[k].plan for k in each]),
+                tuple(self.named[k] for k in each),
+                tuple(self.first_shards[k] for k in each),
+            )
             for each in found.values()
         )
 
     @cached_property
-    def plans(self) -> dict[str, Plan]:
-        """The plans by name."""
-        return dict(self.named)
+    def shared_by_name(self) -> dict[str | None, SharedPlan]:
+        """By the name of a query."""
+        return {name: shared for shared in self.shared for name, _ in shared.queries}
 
     @cached_property
-    def kin_of(self) -> dict[str, Kin]:
-        """By the name of a query."""
-        return {name: kin for kin in self.kin for name, _ in kin.members}
+    def first_shards(self) -> tuple[int, ...]:
+        """The first shard of each query; the last number is that of all shards."""
+        ends = [0]
+        for _, plan in self.named:
+            ends.append(ends[-1] + plan.shards)
+        return tuple(ends)
+
+    @property
+    def shards(self) -> int:
+        """How many shards of groups there are."""
+        return self.first_shards[-1]
+
+    def of_shard(self, shard: int) -> NamedPlan:
+        """The query whose groups lie on a shard."""
+        return next(each for each, end in zip(self.named, self.first_shards[1:], strict=True) if shard < end)
+
+    @property
+    def all_buckets(self) -> int:
+        """How many buckets of sensors there are."""
+        return len(self.shared) * self.buckets
+
+    def of_bucket(self, bucket: int) -> tuple[int, int]:
+        """Whose sensors lie in a bucket: the number of the shared plan, and which of its buckets it is."""
+        return divmod(bucket, self.buckets)
 
     @cached_property
     def described(self) -> dict[str, str]:
         """All that state depends on, in words."""
+        if not self.have_names:
+            return self.first.described
         return {f"{word} of {name}": text for name, plan in self.named for word, text in plan.described.items()}
 
     @cached_property
     def digest(self) -> bytes:
         """16 bytes that are the same for the same description only."""
+        if not self.have_names:
+            return self.first.digest
         return blake2b(json.dumps(self.described, sort_keys=True).encode(), digest_size=16).digest()
 
     @property
     def begun(self) -> Plans:
         """The plans that the run was begun with."""
-        return Plans(tuple((name, plan.begun) for name, plan in self.named))
+        return self._each(lambda plan: plan.begun)
 
     @property
     def first(self) -> Plan:
         """One of them, for what they all have."""
-        return self.named[0][1]
+        return self.named[0].plan
 
     @property
     def kind(self) -> pa.DataType:
@@ -125,44 +164,14 @@ class Plans:
         return self.first.moves_idle
 
     @property
-    def latest(self) -> bool:
-        """Whether only the newest row of each id counts, for any of the queries."""
-        return any(plan.latest for _, plan in self.named)
-
-    @property
-    def grouped(self) -> bool:
-        """Whether there may be many groups."""
-        return True
-
-    @property
-    def remembers(self) -> bool:
-        """Whether rows must know what their sensors have read before."""
-        return self.first.remembers
-
-    @property
-    def settles(self) -> bool:
-        """Whether gaps are imputed when rows are due."""
-        return self.first.settles
-
-    @property
     def deals(self) -> bool:
         """Whether rows get their contexts as they come, in the buckets of their sensors."""
         return self.first.deals
 
     @property
     def buckets(self) -> int:
-        """Into how many the sensors of each kin are dealt."""
+        """Into how many buckets sensors are dealt, for each shared plan."""
         return self.first.buckets
-
-    @property
-    def all_buckets(self) -> int:
-        """How many buckets there are."""
-        return len(self.kin) * self.buckets
-
-    @property
-    def all_shelves(self) -> int:
-        """How many shelves of groups there are."""
-        return len(self.named) * self.buckets
 
     def columns(self, there: list[str]) -> list[str]:
         """The columns of a stream that are read, of those that are there."""
@@ -171,63 +180,22 @@ class Plans:
 
     def following(self, follows: bool) -> Plans:
         """The same, where silent groups are moved on, or are not."""
-        return Plans(tuple((name, plan.following(follows)) for name, plan in self.named))
+        return self._each(lambda plan: plan.following(follows))
+
+    def _each(self, change: Callable[[Plan], Plan]) -> Plans:
+        return Plans(tuple(NamedPlan(name, change(plan)) for name, plan in self.named))
 
     def __getstate__(self) -> dict[str, Any]:
         return {"named": self.named}  # what was worked out stays at home
 
 
-AnyPlan = Plan | Plans
-
-
-def kin_of(plan: AnyPlan) -> tuple[Kin, ...]:
-    """The queries of a stream in kin."""
-    return plan.kin if isinstance(plan, Plans) else (Kin(plan),)
-
-
-def kin_of_bucket(plan: AnyPlan, bucket: int) -> tuple[int, int]:
-    """Whose sensors lie in a bucket, by their number among the kin, and which of theirs it is."""
-    return divmod(bucket, plan.buckets) if isinstance(plan, Plans) else (0, bucket)
-
-
-def split_key(plan: AnyPlan, key: Key) -> tuple[str | None, Plan, Key]:
-    """The name of the query whose group this is (None: it has none), its plan, and the group's own key."""
-    if not isinstance(plan, Plans):
-        return None, plan, key
-    at = key.index(OPENS)
-    return key[:at], plan.plans[key[:at]], key[at:]
-
-
-def shelf_plan(plan: AnyPlan, shelf: int) -> tuple[str | None, Plan]:
-    """The name of the query whose groups lie on a shelf (None: it has none), and its plan."""
-    return plan.named[shelf // plan.buckets] if isinstance(plan, Plans) else (None, plan)
-
-
-def parcel_of(plan: AnyPlan, key: Key, packed: bytes) -> Parcel:
-    """A parcel for the group of this key."""
-    name, own, _ = split_key(plan, key)
-    return _retimed(plan, name, own, Parcel.from_bytes(packed, own))
-
-
-def parcels_of(plan: AnyPlan, shelf: int, crate: bytes) -> list[tuple[Key, Parcel]]:
-    """The parcels of a crate for this shelf, by the groups' own keys."""
-    name, own = shelf_plan(plan, shelf)
-    return [(key, _retimed(plan, name, own, parcel)) for key, parcel in from_crate(own, crate)]
-
-
-def _retimed(plan: AnyPlan, name: str | None, own: Plan, parcel: Parcel) -> Parcel:
-    """A parcel of kin with the expiries that its rows have for one of them."""
-    if name is None or not isinstance(plan, Plans) or not plan.kin_of[name].lives_differ:
-        return parcel
-    rows = parcel.rows
-    return replace(parcel, rows=rows._replace(expires=rows.arrived + lifetime_of(own.query, own.kind)))
-
-
-def plan_of(asked: Asked, schema: pa.Schema, **how: Any) -> AnyPlan:
-    """The plan, or the plans, for a stream of this schema; `how`: as of `make_plan`."""
+def plans_of(asked: Asked, schema: pa.Schema, **how: Any) -> Plans:
+    """The plans for a stream of this schema; `how`: as of `make_plan`."""
     if how.get("explain"):
         refuse_taken(asked)
-    return make_plan(asked, schema, **how) if isinstance(asked, Query) else make_plans(asked, schema, **how)
+    if isinstance(asked, Query):
+        return Plans.alone(make_plan(asked, schema, **how))
+    return make_plans(asked, schema, **how)
 
 
 def make_plans(
@@ -254,9 +222,8 @@ def make_plans(
             "give all of them lifetimes of one kind, or state clock."
         )
     longest = max(plan.ahead for plan in found.values())
-    plans = Plans(
-        tuple((name, with_formers(replace(plan, kind=kind, ahead=longest), formers)) for name, plan in found.items())
-    )
+    made = {name: with_formers(replace(plan, kind=kind, ahead=longest), formers) for name, plan in found.items()}
+    plans = Plans(tuple(NamedPlan(name, plan) for name, plan in made.items()))
     if len({plan.settles for _, plan in plans.named}) > 1:
         carrying = next(name for name, plan in plans.named if plan.query.carry)
         raise QueryError(
@@ -266,7 +233,7 @@ def make_plans(
     return plans
 
 
-def _kinship(plan: Plan) -> str:
+def _shared_by(plan: Plan) -> str:
     """The same text for plans that share all stages before their groups."""
     query, words = plan.query, plan.query.to_dict()
     del words["alpha"]

@@ -1,8 +1,8 @@
 """What of a chunk of the stream can ever matter to the answer?
 
-Decoded rows get rough bounds for what they lack and are compared with others of their group and stretch of time: what
+Decoded rows get rough bounds for what they lack and are compared with others of their group and bucket of time: what
 is surely beaten for all of its life need not travel (see `kernels/cover.py`). What is left gets its exact bounds and
-is packed, one parcel per group and chunk. No state, no order, no clock: any cut of the stream into chunks will do.
+goes to its group (`GroupRows`). No state, no order, no clock: any cut of the stream into chunks will do.
 
 A row may be a copy of another one, in the state or in another chunk, and be refused where its group is. So a row that
 may well be one drops no other, and is not dropped itself, so that its name is known there: of each group the rows of
@@ -11,7 +11,7 @@ Small chunks are not compared at all. What is left are rows in the midst of a la
 marked as `covering`, and the group does not do without them (see `engine/group.py`). Where sensors are remembered
 it is known which rows are new, and these alone drop others.
 
-Each row ends up in exactly one place: in the rows of a parcel, in its rejects, or among its `screened`.
+Each row ends up in exactly one place: in the rows of its group, in its rejects, or among its `screened`.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ from fogline.impute.scores import Sums, add
 from fogline.impute.scoring import Scorer
 from fogline.kernels.cover import Lives, matter
 from fogline.kernels.sorting import borders, repeats
-from fogline.pipeline.decode import Piece, asked_at_once, copies_in, numbered
-from fogline.pipeline.exchange import Parcel, RowBlock, concat, empty_block
+from fogline.kernels.uncertain import dense
+from fogline.pipeline.decode import DecodedRows, asked_at_once, copies_in, numbered
+from fogline.pipeline.exchange import GroupRows, RowBlock, concat, empty_block
 from fogline.pipeline.latest import newest
 from fogline.pipeline.plan import Plan
 from fogline.pipeline.rejects import RejectedRow, rejected
-from fogline.pipeline.time_buckets import Heard, Hearing, hash_ids
+from fogline.pipeline.time_buckets import BucketCollector, TimeBuckets, hash_ids
 from fogline.pipeline.watermark import HeardPair, few_pairs, together
 from fogline.repository.sensors.gaps import Hidden
 from fogline.rows.names import DUPLICATE, Key, others
@@ -58,7 +59,7 @@ class GroupCounts:
 
 
 class Survivors(NamedTuple):
-    """Rows that can matter, and in which cell of the chunk: a group's stretch of time, see `heard`."""
+    """Rows that can matter, and in which cell of the chunk: a group's time bucket."""
 
     cell: Ints  # (n,)
     rows: RowBlock
@@ -88,13 +89,13 @@ class Screening:
         self.groups: dict[Key, int] = {}
         self.counts: list[GroupCounts] = []
         self.survivors: list[Survivors] = []
-        self.hearing = Hearing(self.plan.ahead)
+        self.collector = BucketCollector(self.plan.ahead)
         self.reached = -math.inf  # the instant that ids have reached together
         self.size = 0
 
     def take(
         self,
-        piece: Piece,
+        piece: DecodedRows,
         context: Floats | None = None,
         fresh: Flags | None = None,
         hidden: Hidden | None = None,
@@ -127,7 +128,7 @@ class Screening:
         self.survivors.append(Survivors(cell[kept], block, new[kept], self.size + some))
         self.size += len(group)
 
-    def _refuse_copies(self, piece: Piece) -> None:
+    def _refuse_copies(self, piece: DecodedRows) -> None:
         """Of the copies in one piece one counts, unless a later row of an id replaces the others anyway."""
         if not self.query.latest:
             piece.rows.refused.update((int(k), DUPLICATE) for k in others(copies_in(piece, self.plan)))
@@ -139,22 +140,24 @@ class Screening:
         counts.rows += len(rejects)
         counts.outside_limits += outside_limits
 
-    def pack(self) -> list[tuple[Key, Parcel]]:
-        """One parcel per group; then the next chunk begins. `kept`: the numbers of the rows that the parcels hold."""
+    def pack(self) -> list[tuple[Key, GroupRows]]:
+        """What is left, by groups; then the next chunk begins. `kept`: the numbers of the rows that are left."""
         left = self._compared(self._left())
         self.kept = left.place
-        group = self.hearing.groups()[left.cell]
+        group = self.collector.groups()[left.cell]
         if len(self.groups) > 1:
             order = np.argsort(group, kind="stable")
             group, left = group[order], left.part(order)
         block = left.rows
+        if len(block.uncertain.value):  # so that each group has its own part of the pools, and nothing of dropped rows
+            block = block._replace(uncertain=dense(block.uncertain, np.arange(len(block.arrived))))
         cuts = np.searchsorted(group, np.arange(len(self.groups) + 1)).tolist()
-        parcels = []
+        groups = []
         for key, k in self.groups.items():
-            part = block if len(self.groups) == 1 else block.part(slice(cuts[k], cuts[k + 1]))
-            parcels.append((key, _parcel(self.counts[k], self.hearing.heard(k), part, self.reached)))
+            part = block if len(self.groups) == 1 else block.between(cuts[k], cuts[k + 1])
+            groups.append((key, _group_rows(self.counts[k], self.collector.heard(k), part, self.reached)))
         self._clear()
-        return parcels
+        return groups
 
     def _compared(self, left: Survivors) -> Survivors:
         """The survivors with exact bounds; where those are narrower than the rough ones, compared once more."""
@@ -189,7 +192,7 @@ class Screening:
 
     def _edge(self, cell: Ints, arrived: Floats) -> Flags:
         """Which rows could not go from a slice."""
-        edge: Flags = borders(cell, arrived, len(self.hearing.cells), CROWD)[1]
+        edge: Flags = borders(cell, arrived, len(self.collector.cells), CROWD)[1]
         return edge
 
     def _again(self, left: Survivors, done: Flags | None = None) -> Survivors:
@@ -209,7 +212,9 @@ class Screening:
                 self.counts.append(GroupCounts())
         return np.array([self.groups[key] for key in keys], np.int64)
 
-    def _bounds(self, piece: Piece, context: Floats | None, left_out: Sequence[int]) -> tuple[Ints | None, Looked]:
+    def _bounds(
+        self, piece: DecodedRows, context: Floats | None, left_out: Sequence[int]
+    ) -> tuple[Ints | None, Looked]:
         """Which rows can be taken (None: all), and these with rough bounds for what they lack.
 
         Those with a gap that nothing can fill are refused, then copies of others.
@@ -232,7 +237,7 @@ class Screening:
             looked = looked.part(left if which is None else np.searchsorted(which, left))
         return left, looked
 
-    def _hear(self, piece: Piece, group: Ints, arrived: Floats, which: Ints | None) -> Ints:
+    def _hear(self, piece: DecodedRows, group: Ints, arrived: Floats, which: Ints | None) -> Ints:
         """(n,) the cells of the rows that are left. Only rows of one cell are compared: all of it is held, or none.
 
         `which`: the rows that are left; None: all.
@@ -241,9 +246,9 @@ class Screening:
         if plan.ahead < math.inf or plan.idle is not None:
             column = piece.block.columns.column(self.query.id)
             ids = hash_ids(column) if which is None else hash_ids(column)[which]
-        cell = self.hearing.hear(group, arrived, ids)
+        cell = self.collector.hear(group, arrived, ids)
         if plan.idle is not None and plan.moves_idle and ids is not None:
-            self.reached = max(self.reached, together(group, ids, arrived, self.hearing.near(cell)))
+            self.reached = max(self.reached, together(group, ids, arrived, self.collector.near(cell)))
             for number, pair in few_pairs(group, ids, arrived):
                 self.counts[number].pairs.append(pair)
         return cell
@@ -264,7 +269,7 @@ class Screening:
         if self.query.last is not None:
             kept = self._newest(cell, arrived, fresh) if self.at_end else np.arange(len(cell))
             return kept, np.zeros(len(kept), np.bool_)
-        inside, edge = borders(cell, arrived, len(self.hearing.cells), CROWD)
+        inside, edge = borders(cell, arrived, len(self.collector.cells), CROWD)
         if self.plan.remembers:
             inside = fresh
         else:
@@ -272,12 +277,12 @@ class Screening:
             edge |= ~fresh
         if done is not None:
             edge |= done
-        if (near := self.hearing.near(cell)) is not None:
+        if (near := self.collector.near(cell)) is not None:
             edge |= ~near
         if not self.at_end:
             return matter(cell, Lives(uncertain.lo, uncertain.hi, arrived, expires, inside, edge))
         # What has expired by the end, or is beaten then, never counts.
-        there = np.flatnonzero((expires > self.hearing.greatest()[cell]) | edge)
+        there = np.flatnonzero((expires > self.collector.greatest()[cell]) | edge)
         rows = Lives(uncertain.lo, uncertain.hi, np.zeros(len(cell)), expires, inside, edge)
         if len(there) == len(cell):
             return matter(cell, rows)
@@ -290,7 +295,7 @@ class Screening:
         """The rows `which` that no other of their cell and id replaces for sure; those that run ahead all stay."""
         assert version is not None
         kept = newest(cell, name, arrived, version[which], at_end=self.at_end)
-        if (near := self.hearing.near(cell)) is None:
+        if (near := self.collector.near(cell)) is None:
             return kept
         stay = ~near
         stay[kept] = True
@@ -299,7 +304,7 @@ class Screening:
     def _newest(self, cell: Ints, arrived: Floats, fresh: Flags) -> Ints:
         """The newest `last` rows of each cell, and those that arrived with the last of them; copies count once."""
         assert self.query.last is not None
-        cells = len(self.hearing.cells)
+        cells = len(self.collector.cells)
         order = np.flatnonzero(fresh)
         order = order[np.lexsort((-arrived[order], cell[order]))]
         begin = np.searchsorted(cell[order], np.arange(cells))
@@ -320,7 +325,7 @@ class Screening:
         lo[which], hi[which], start[which] = exact.lo, exact.hi, exact.start
         return rows._replace(uncertain=rows.uncertain._replace(lo=lo, hi=hi, start=start))
 
-    def _score(self, piece: Piece, group: Ints, hidden: Hidden | None) -> None:
+    def _score(self, piece: DecodedRows, group: Ints, hidden: Hidden | None) -> None:
         """Hide a value here and there, and see how well it would have been imputed."""
         assert self.scorer is not None
         rows = piece.rows
@@ -335,7 +340,7 @@ class Screening:
         for row, one in self.scorer.score(evidence, hidden.part(taken), rows.kind):
             add(self.counts[group[row]].scores, one)
 
-    def _count(self, piece: Piece, group: Ints, which: Ints | None, lacking: Ints) -> None:
+    def _count(self, piece: DecodedRows, group: Ints, which: Ints | None, lacking: Ints) -> None:
         rows, n = piece.rows, len(self.counts)
         gaps = group[lacking if which is None else which[lacking]]
         came, incomplete = np.bincount(group, minlength=n), np.bincount(gaps, minlength=n)
@@ -348,7 +353,7 @@ class Screening:
             self.counts[group[i]].rejects.append(rejected(piece.row(i, self.plan), rows.refused[i]))
 
 
-def _parcel(counts: GroupCounts, heard: Heard, rows: RowBlock, reached: float) -> Parcel:
+def _group_rows(counts: GroupCounts, heard: TimeBuckets, rows: RowBlock, reached: float) -> GroupRows:
     screened = counts.rows - len(counts.rejects) - len(rows.arrived)
     numbers = counts.rows, counts.outside_limits, counts.incomplete, screened
-    return Parcel(rows, heard, *numbers, counts.rejects, counts.scores, reached, pairs=tuple(counts.pairs))
+    return GroupRows(rows, heard, *numbers, counts.rejects, counts.scores, reached, pairs=tuple(counts.pairs))

@@ -17,7 +17,7 @@ from fogline.arrays import Delta, Floats
 from fogline.engine.store import AnyGroup
 from fogline.errors import QueryError
 from fogline.impute.scores import Sums, to_plain
-from fogline.pipeline.exchange import Parcel
+from fogline.pipeline.exchange import GroupRows
 from fogline.pipeline.explain import GroupView, view_tables
 from fogline.pipeline.limits import LARGE, group_text, large_table, of_query
 from fogline.pipeline.names import (
@@ -35,7 +35,7 @@ from fogline.pipeline.names import (
     next_schema,
 )
 from fogline.pipeline.plan import Plan
-from fogline.pipeline.plans import AnyPlan, Plans
+from fogline.pipeline.plans import Plans
 from fogline.pipeline.rejects import RejectedRow
 from fogline.queries import QUERY
 from fogline.query import Query
@@ -61,16 +61,16 @@ def _kind_of(counted: tuple[str, ...]) -> pa.StructType:
 _COUNTED, _CHANGED = _kind_of(COUNTERS), _kind_of((*COUNTERS, *CHANGED))
 
 
-def counts(parcels: Sequence[Parcel], rejected: int, group: AnyGroup, waiting: int) -> dict[str, float]:
-    """What health has of a group that these parcels have reached."""
+def counts(come: Sequence[GroupRows], rejected: int, group: AnyGroup, waiting: int) -> dict[str, float]:
+    """What health has of a group that these rows have reached."""
     return {
-        "rows": sum(parcel.came for parcel in parcels),
+        "rows": sum(each.came for each in come),
         "rejected": rejected,
-        "outside_limits": sum(parcel.outside_limits for parcel in parcels),
-        "incomplete": sum(parcel.incomplete for parcel in parcels),
-        "screened": sum(parcel.screened for parcel in parcels),
-        "unwatched": sum(parcel.unwatched for parcel in parcels),
-        "sensors_forgotten": sum(parcel.sensors_forgotten for parcel in parcels),
+        "outside_limits": sum(each.outside_limits for each in come),
+        "incomplete": sum(each.incomplete for each in come),
+        "screened": sum(each.screened for each in come),
+        "unwatched": sum(each.unwatched for each in come),
+        "sensors_forgotten": sum(each.sensors_forgotten for each in come),
         "waiting": waiting,
         "live": group.live.alive,
         "answer": len(group.live.members()),
@@ -169,11 +169,11 @@ def group_columns(query: Query, kind: str) -> list[str]:
     return [beside(name, taken) for name in query.by]
 
 
-# --- named ---
+# --- Several queries --------------------------------------------------------------------------------------------------
+#
 # Which columns have changes, rejects and health of several queries?
 #
-# Those of all queries, each once, behind the name of the query: what a query does not have is null. So all of them
-# are
+# Those of all queries, each once, behind the name of the query: what a query does not have is null. So all of them are
 # rows of one table, and those of one query, without what is null, are what it would report alone.
 
 
@@ -188,13 +188,13 @@ def _next(plan: Plan) -> pa.Schema:
 _OF_ONE = {CHANGES: changes_schema, REJECTS: rejects_schema, HEALTH: health_schema, NEAR: _near, NEXT: _next}
 
 
-def schema_of(plan: AnyPlan, kind: str) -> pa.Schema:
+def schema_of(plans: Plans, kind: str) -> pa.Schema:
     """The columns of a kind of what is reported."""
-    if isinstance(plan, Plan):
-        return _OF_ONE[kind](plan)
+    if not plans.have_names:
+        return _OF_ONE[kind](plans.first)
     head = ("time",) if kind == CHANGES else ()
-    groups = [next_by(each.query) if kind == NEXT else group_columns(each.query, kind) for _, each in plan.named]
-    rest = [_OF_ONE[kind](each) for _, each in plan.named]
+    groups = [next_by(each.query) if kind == NEXT else group_columns(each.query, kind) for _, each in plans.named]
+    rest = [_OF_ONE[kind](each) for _, each in plans.named]
     return joined([pa.field(QUERY, pa.string())], rest, head, groups)
 
 
@@ -220,12 +220,12 @@ def joined(
 class Naming:
     """Gives what a query reports the columns of all of them."""
 
-    def __init__(self, plan: Plans) -> None:
-        asked = KINDS if not plan.first.views else (*KINDS, *VIEWS)
-        self.schemas = {kind: schema_of(plan, kind) for kind in asked}
+    def __init__(self, plans: Plans) -> None:
+        asked = KINDS if not plans.first.views else (*KINDS, *VIEWS)
+        self.schemas = {kind: schema_of(plans, kind) for kind in asked}
 
     def named(self, name: str, journal: Journal) -> Journal:
-        """The tables of one call of a query's keeper."""
+        """The tables of one call of a query's groups."""
         return [(kind, self._wide(name, kind, table)) for kind, table in journal]
 
     def _wide(self, name: str, kind: str, table: pa.Table) -> pa.Table:

@@ -1,11 +1,10 @@
-"""What becomes of a group when its run goes on with another repository?
+"""What becomes of a group in a batch: its rows enter, its clock moves, its state is loaded and saved.
 
-What was imputed stays. Rows that live, wait or are held have boxes by the repository that bounded them, and because of
-those boxes others may have been forgotten: so what is still to be made of a box is made now, by that repository, and
-becomes the row's own. From then on nothing of it asks a repository. Such rows are marked in what is kept of them
-(`SETTLED`): later readings revise them no more.
-
-Rows that wait as they came, since they get their contexts when they are due, have nothing imputed yet, and stay so.
+First: what becomes of it when its run goes on with another repository? What was imputed stays. Rows that live, wait or
+are held have boxes by the repository that bounded them, and because of those boxes others may have been forgotten: so
+what is still to be made of a box is made now, by that repository, and becomes the row's own. From then on nothing of it
+asks a repository. Such rows are marked in what is kept of them (`SETTLED`): later readings revise them no more. Rows
+that wait as they came, since they get their contexts when they are due, have nothing imputed yet, and stay so.
 
 No probability changes by it: a distribution was as good as there before.
 """
@@ -13,7 +12,7 @@ No probability changes by it: a distribution was as good as there before.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -31,33 +30,31 @@ from fogline.kernels.uncertain import dense
 from fogline.pipeline import changelog as log
 from fogline.pipeline import loaded as cache
 from fogline.pipeline.clock_guard import Ahead, reports, sift_ahead
-from fogline.pipeline.exchange import Parcel, RowBlock, concat, from_arrays, to_arrays
+from fogline.pipeline.exchange import GroupRows, RowBlock, concat, from_arrays, to_arrays
 from fogline.pipeline.explain import Explainer
 from fogline.pipeline.latest import GroupTurn, advance
 from fogline.pipeline.limits import is_near
 from fogline.pipeline.loaded import LoadedGroup, Log, Slot, at_most, open_slots, put_away, size_of
 from fogline.pipeline.plan import Plan
-from fogline.pipeline.plans import AnyPlan, Plans, shelf_plan, split_key
+from fogline.pipeline.plans import Plans
 from fogline.pipeline.rejects import RejectedRow, as_json
-from fogline.pipeline.report import CLIPPED, GroupReport, Journal, Naming, counts, journal
+from fogline.pipeline.report import CLIPPED, GroupReport, Journal, Naming, counts
 from fogline.pipeline.sensors import Settling
-from fogline.pipeline.state import Cells, MemoryCells, from_cell, from_state, saved_by, to_cell, to_state
 from fogline.pipeline.watermark import later, reached, timer
 from fogline.query import duration
 from fogline.rows.changes import Tables
 from fogline.rows.names import DUPLICATE, Contents, Key
 from fogline.saved import Arrays
+from fogline.state.format import from_state, from_value, saved_by, to_state, to_value
+from fogline.state.store import StateStore
 
 Split = Callable[[dict[str, Any], Arrays], AnyGroup]  # a group from its small values and its arrays
 
 
-def moved_group(
-    loaded: LoadedGroup, was: Plan, plan: Plan, split: Split, cells: Cells | None, pages: Cells | None
-) -> LoadedGroup:
+def moved_group(key: Key, loaded: LoadedGroup, was: Plan, plan: Plan, split: Split, store: StateStore) -> LoadedGroup:
     """A group that was loaded by the plan it was saved with (`was`), as the new plan goes on with it."""
-    if loaded.log is not None and pages is not None:
-        log.clear(loaded.log, pages)  # it is written anew, as a whole
-    stored, _ = open_slots(was, loaded.slots, np.inf, cells)
+    log.clear(loaded.log, store, key)  # it is written anew, as a whole
+    stored, _ = open_slots(was, loaded.slots, np.inf, store, key)
     blocks = [*stored, *([] if loaded.waiting is None else [loaded.waiting])]
     waiting = concat([_settled(each, was, plan) for each in blocks]) if blocks else None
     held, first = (
@@ -91,12 +88,14 @@ def _regrouped(group: AnyGroup, was: Plan, plan: Plan, split: Split) -> AnyGroup
     return split({"group": save_group(group)}, arrays)
 
 
-# --- group_timers ---
-# When does time alone change a group, and when is there nothing left of it to remember?
+# --- Timers -----------------------------------------------------------------------------------------------------------
 
 
 class GroupTimers:
-    """The timers of the groups of a plan; `longest`: for how long readings are kept that lie with their group."""
+    """When time alone changes a group, and when nothing is left of it to remember.
+
+    `longest`: for how long readings are kept that lie with their group.
+    """
 
     def __init__(self, plan: Plan, longest: float) -> None:
         self.plan, self.longest = plan, longest
@@ -152,52 +151,39 @@ class GroupTimers:
         return clock + self.plan.lateness + max(float(life), kept)
 
 
-# --- keeper ---
-# What becomes of a group when new rows, or only time, reach it?
+# --- Steps of a group -------------------------------------------------------------------------------------------------
 #
-# A `Keeper` loads the group from its state, moves its clock, hands it the rows that are due, and saves it again. The
-# clock of a group is the greatest time of the rows that were taken (`ahead`), held back by the lateness; rows beyond
-# it
-# wait. Where a group falls silent, and there is an idle time, the query's watermark moves its clock, that far behind.
+# What becomes of a group when new rows, or only time, reach it? A `GroupRunner` moves its clock, and hands it the rows
+# that are due. The clock of a group is the greatest time of the rows that were taken (`clock_guard`), held back by the
+# lateness; rows beyond it wait. Where a group falls silent, and there is an idle time, the query's watermark moves its
+# clock, that far behind.
 #
 # A group in which no row lives or waits is forgotten when the watermark has passed its clock by the lateness and the
 # lifetime: a row that this clock would call late has then expired. So the number of states is that of groups in use.
 # (Where sensors' readings lie with their group, they also keep it, for as long as they are remembered.)
 #
-# Nothing outlives a call but the state: the engine may call any worker next. (A worker may keep what it saved:
-# `cache`.)
+# Nothing outlives a call but the state: the engine may call any worker next. (A worker may keep what it saved: see
+# `loaded`.)
 
 _WAITING = "waiting "  # before the names of arrays of rows that wait
 _SENSORS = "sensors"
 _WHAT = "state of a group"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a call leaves behind: the group's state, what there is to report, and when time alone will change it."""
-
-    state: bytes | None  # None: the group is forgotten
-    journal: Journal
-    timer: int | None  # in milliseconds of event time
-    before: int | None  # the timer that this one replaces
-    group: LoadedGroup  # what the state holds
-
-
-class Turned(NamedTuple):
+class StepResult(NamedTuple):
     """What became of a group in a call, before its state is written."""
 
     then: LoadedGroup
     forgotten: bool
-    before: int | None  # the timer that it had
     report: GroupReport
 
 
-class Stepped(NamedTuple):
+class _Taken(NamedTuple):
     """What became of the rows that were due."""
 
     deltas: list[Delta]
     rejects: list[RejectedRow]  # copies
-    settled: Parcel | None  # the rows with the contexts that they got here, if they did
+    settled: GroupRows | None  # the rows with the contexts that they got here, if they did
     health: dict[str, float]
     clock: float  # of the group then
     turn: GroupTurn | None = (
@@ -205,8 +191,8 @@ class Stepped(NamedTuple):
     )
 
 
-class Keeper:
-    """Keeps groups between calls, each as one bytes object."""
+class GroupRunner:
+    """Takes rows and time for the groups of one query; loads and saves them."""
 
     def __init__(self, plan: Plan) -> None:
         threads()  # an error now, and not in the midst of the first large tick
@@ -216,91 +202,69 @@ class Keeper:
         self.timers = GroupTimers(plan, 0.0 if self.settling is None else self.settling.longest)
         self.explainer = Explainer(plan)
 
-    def take(
-        self,
-        key: Key,
-        state: bytes | LoadedGroup | None,
-        parcels: Sequence[Parcel] = (),
-        *,
-        watermark: int | None = None,
-        end: bool = False,
-        cells: Cells | None = None,
-        parts: Cells | None = None,
-        pages: Cells | None = None,
-    ) -> Outcome:
-        """Rows reach the group, or the watermark (in milliseconds) does. At the `end` of input no row waits.
-
-        Where many rows wait they lie in the `cells` of this group, many readings in its `parts`, and many ids in its
-        `pages`; without, all lie in its state.
-        """
-        loaded = self.load(state, pages, cells)
-        done = self.turn(key, loaded, parcels, watermark, cells, parts, pages, end=end)
-        report = journal(self.plan, self.tables, [done.report])
-        return Outcome(
-            None if done.forgotten else self.save(done.then), report, done.then.timer, done.before, done.then
-        )
-
-    def turn(
+    def step(
         self,
         key: Key,
         loaded: LoadedGroup,
-        parcels: Sequence[Parcel],
+        come: Sequence[GroupRows],
         watermark: int | None,
-        cells: Cells | None,
-        parts: Cells | None,
-        pages: Cells | None,
+        store: StateStore,
         *,
         end: bool = False,
-    ) -> Turned:
-        """The same of a group that is loaded; its state is still to be written, and what is reported to be packed."""
+    ) -> StepResult:
+        """Rows reach the group, or the watermark (in milliseconds) does. At the `end` of input no row waits.
+
+        Many rows that wait, many readings and turns of the group go into the store at once; its state is still to be
+        written (`save`), and what it reports to be made a table (`report.journal`). At the end nothing is kept.
+        """
         plan, since = self.plan, loaded.clock
-        found = sift_ahead(loaded.ahead, parcels, plan.ahead)
-        parts = MemoryCells() if parts is None else parts
-        before = self._begun_anew(loaded, cells, parts, pages) if found.anew else None
+        found = sift_ahead(loaded.ahead, come, plan.ahead)
+        before = self._begun_anew(key, loaded, store) if found.anew else None
         least = loaded.clock
         if watermark is not None and plan.idle is not None and plan.moves_idle:
             least = max(least, reached(plan.kind, watermark) - plan.idle)
         clock = max(least, found.newest - (0.0 if end else plan.lateness))
         outlived = loaded.empty and self.timers.outlived(loaded, clock, watermark)
-        stored, slots = open_slots(plan, loaded.slots, clock, cells)
+        stored, slots = open_slots(plan, loaded.slots, clock, store, key)
         due, waiting = self._due([*stored, *([] if loaded.waiting is None else [loaded.waiting]), *found.taken], clock)
-        step = self._step(key, loaded, (least, clock), due, found.revisions, parts)
+        step = self._take(key, loaded, (least, clock), due, found.revisions, store)
         clock = step.clock
-        counted = parcels if step.settled is None else [*parcels, replace(step.settled, came=0)]
-        rejects = [pair for parcel in counted for pair in parcel.rejects] + step.rejects
+        counted = come if step.settled is None else [*come, replace(step.settled, came=0)]
+        rejects = [pair for each in counted for pair in each.rejects] + step.rejects
         held = reports(found, plan, end=end)
-        waiting, slots = put_away(plan, waiting, slots, cells)
+        if not end:
+            waiting, slots = put_away(plan, waiting, slots, store, key)
         then = LoadedGroup(loaded.group, clock, waiting, None, found.state, slots, loaded.sensors, loaded.log)
         forgotten = outlived and then.empty
         if forgotten and self.settling is not None:
-            self.settling.forget(then.sensors, parts)
+            self.settling.forget(key, then.sensors, store)
         then.timer = None if forgotten else self.timers.next(then, watermark)
         health = counts(counted, len(rejects), loaded.group, then.waits) | step.health
         health |= {"released": found.released, "screened": health["screened"] - found.screened}
         health |= {"rejected" if end else "held": (len(rejects) if end else 0) + found.newly_held}
         scores: Sums = {}
-        for parcel in counted:
-            add(scores, parcel.scores)
+        for each in counted:
+            add(scores, each.scores)
         deltas = step.deltas if before is None else [*before, *step.deltas]
-        if pages is not None and isinstance(then.group, LatestGroup):
-            self._write(then, None if forgotten else step.turn, pages, forgotten=forgotten)
-        moved = bool(parcels or deltas) or clock != since
+        if not end and isinstance(then.group, LatestGroup):
+            self._write(key, then, None if forgotten else step.turn, store, forgotten=forgotten)
+        moved = bool(come or deltas) or clock != since
         view = self.explainer.view(key, then.group.live, deltas, moved=moved)
         near = not forgotten and plan.max_state is not None and is_near(at_most(plan, then), plan.max_state)
         size = size_of(plan, then) if near else 0
         size = size if is_near(size, plan.max_state) else 0
         report = GroupReport(key, deltas, rejects + held, health, scores, clock, view, size)
-        return Turned(then, forgotten, loaded.timer, report)
+        return StepResult(then, forgotten, report)
 
-    def _step(
+    def _take(
         self,
         key: Key,
         loaded: LoadedGroup,
         clocks: tuple[float, float],
         rows: RowBlock | None,
         revised: Revisions | None,
-        parts: Cells,
-    ) -> Stepped:
+        store: StateStore,
+    ) -> _Taken:
         """Rows that are due enter, gaps are revised, and time goes on up to the clock.
 
         `clocks`: the clock that the group has without the rows, and with them. Where it shows only now that rows are
@@ -308,31 +272,31 @@ class Keeper:
         """
         least, clock = clocks
         if not np.isfinite(clock):
-            return Stepped([], [], None, {}, clock)
+            return _Taken([], [], None, {}, clock)
         group, settled = loaded.group, None
         late, before = group.late, (group.live.counts.revised, self._clipped)
         rows, rejects, conflicts = self._without_duplicates(key, loaded, rows)
         imputed = np.zeros((0 if rows is None else len(rows.arrived), 0), np.bool_)
         if rows is not None and self.settling is not None:
             settled, loaded.sensors, imputed, newest = self.settling.settle(
-                key, loaded.sensors, rows, loaded.clock, parts, group
+                key, loaded.sensors, rows, loaded.clock, store, group
             )
             clock = max(least, newest) if self.plan.lateness == 0 else clock
             if not np.isfinite(clock):
-                return Stepped([], rejects, settled, {}, clock)
+                return _Taken([], rejects, settled, {}, clock)
             rows, revised = settled.rows if len(settled.rows.arrived) else None, settled.revisions
         expired = self._expired(rows, loaded.clock)  # of late rows none is screened
         if isinstance(group, LatestGroup):
-            return self._step_latest(group, GroupTurn(loaded.clock, clock, rows, imputed), settled, expired)
+            return self._take_latest(group, GroupTurn(loaded.clock, clock, rows, imputed), settled, expired)
         batch = None if rows is None else rows.batch(self.plan.query)
         deltas = group.advance(loaded.clock, clock, batch, self.plan.every == "tick", revised)
         then = group.live.counts.revised, self._clipped
         health = {"late": group.late - late, "expired": expired, "conflicts": conflicts}
-        return Stepped(
+        return _Taken(
             deltas, rejects, settled, health | {"revised": then[0] - before[0], CLIPPED: then[1] - before[1]}, clock
         )
 
-    def _step_latest(self, group: LatestGroup, turn: GroupTurn, settled: Parcel | None, expired: int) -> Stepped:
+    def _take_latest(self, group: LatestGroup, turn: GroupTurn, settled: GroupRows | None, expired: int) -> _Taken:
         """The same, where each id has one current row."""
         before = group.late, group.stale, group.removed
         deltas = advance(self.plan, group, turn)
@@ -340,7 +304,7 @@ class Keeper:
         health: dict[str, float] = {name: now - then for name, now, then in counts}
         health |= {"expired": expired, "markers": group.markers}
         idle = turn.rows is None and turn.since == turn.until
-        return Stepped(deltas, [], settled, health, turn.until, None if idle else turn)
+        return _Taken(deltas, [], settled, health, turn.until, None if idle else turn)
 
     @property
     def _points(self) -> bool:
@@ -352,7 +316,7 @@ class Keeper:
     def _clipped(self) -> float:
         return 0.0 if self.plan.chain is None else self.plan.chain.tally.clipped
 
-    def _begun_anew(self, loaded: LoadedGroup, cells: Cells | None, parts: Cells, pages: Cells | None) -> list[Delta]:
+    def _begun_anew(self, key: Key, loaded: LoadedGroup, store: StateStore) -> list[Delta]:
         """All that the group held leaves: its clock ran ahead. What that was comes again, or is held."""
         members = loaded.group.live.members()
         slots, columns = loaded.group.live.slots, loaded.group.live.slots.columns
@@ -360,11 +324,10 @@ class Keeper:
         gone = np.full(len(which), LEAVE), np.full(len(which), np.nan), np.zeros(len(which))
         why = np.full(len(which), BEGUN_ANEW)
         delta = Delta(loaded.clock, slots.id[which], columns.arrived[which], *gone, slots.raw[which], why)
-        open_slots(self.plan, loaded.slots, np.inf, cells)
+        open_slots(self.plan, loaded.slots, np.inf, store, key)
         if self.settling is not None:
-            self.settling.forget(loaded.sensors, parts)
-        if loaded.log is not None and pages is not None:
-            log.clear(loaded.log, pages)
+            self.settling.forget(key, loaded.sensors, store)
+        log.clear(loaded.log, store, key)
         loaded.group, loaded.clock, loaded.waiting, loaded.slots, loaded.log = self.empty(), -np.inf, None, [], None
         loaded.sensors = None
         return [delta] if len(which) else []
@@ -422,27 +385,12 @@ class Keeper:
             return LatestGroup(*sizes, remember=plan.remember_removed)
         return LatestGroup(*sizes, plan.chain.fill_sharing, plan.chain.shared, plan.remember_removed, self._points)
 
-    def load(
-        self, state: bytes | LoadedGroup | None, pages: Cells | None = None, cells: Cells | None = None
-    ) -> LoadedGroup:
-        """A group from its state; or one that is at hand, which from now on is another than the one that was saved."""
-        if isinstance(state, LoadedGroup):
-            if state.log is not None:
-                cache.pop((state.log.mark.encode(), self.plan.digest))
-            return state
-        return self._load(state, pages, cells)
-
-    def moved(self, loaded: LoadedGroup, was: Plan, pages: Cells | None, cells: Cells | None) -> LoadedGroup:
-        """A group of a plan that the run had before, as this one goes on with it."""
-        return moved_group(loaded, was, self.plan, self._split, cells, pages)
-
-    def _load(self, state: bytes | None, pages: Cells | None = None, cells: Cells | None = None) -> LoadedGroup:
-        if state is None:
-            return LoadedGroup(self.empty(), -np.inf, None, None)
+    def load(self, key: Key, state: bytes, store: StateStore) -> LoadedGroup:
+        """A group from its state."""
         if (was := saved_by(self.plan, state)) is not self.plan:
-            return self.moved(Keeper(was)._load(state, pages), was, pages, cells)
+            return self.moved(key, GroupRunner(was).load(key, state, store), was, store)
         header, arrays = from_state(self.plan, state, _WHAT)
-        group, where = self._open(header, arrays, pages)
+        group, where = self._open(key, header, arrays, store)
         waiting = {n.removeprefix(_WAITING): array for n, array in arrays.items() if n.startswith(_WAITING)}
         rows = from_arrays(waiting, self.plan.signs, self.plan.width) if waiting else None
         ahead = Ahead.from_arrays(arrays, self.plan.signs, self.plan.width)
@@ -450,17 +398,24 @@ class Keeper:
         sensors = arrays[_SENSORS].tobytes() if _SENSORS in arrays else None
         return LoadedGroup(group, header["clock"], rows, header["timer"], ahead, slots, sensors, where)
 
-    def _open(self, header: dict[str, Any], arrays: Arrays, pages: Cells | None) -> tuple[AnyGroup, Log | None]:
+    def new(self) -> LoadedGroup:
+        """A group that nothing has reached."""
+        return LoadedGroup(self.empty(), -np.inf, None, None)
+
+    def moved(self, key: Key, loaded: LoadedGroup, was: Plan, store: StateStore) -> LoadedGroup:
+        """A group of a plan that the run had before, as this one goes on with it."""
+        return moved_group(key, loaded, was, self.plan, self._split, store)
+
+    def _open(self, key: Key, header: dict[str, Any], arrays: Arrays, store: StateStore) -> tuple[AnyGroup, Log | None]:
         """The group of a state, and where it lies, if not there."""
         if header.get("log") is None:
             return self._split(header, arrays), None
-        assert pages is not None, "the group lies in pages that are not there"
         where = Log.from_plain(header["log"])
-        return log.read(self.plan, where, pages, self._based), where
+        return log.read(self.plan, where, store, key, self._based), where
 
     def _based(self, saved: bytes) -> LatestGroup:
-        """A group as it lies in its pages."""
-        header, arrays = from_cell(saved, _WHAT)
+        """A group as it lies in the base of its log."""
+        header, arrays = from_value(saved, _WHAT)
         (group,), _ = split_groups([header["group"]], arrays, self.plan.query, self._new_latest)
         return group
 
@@ -469,17 +424,23 @@ class Keeper:
             return split_groups([header["group"]], arrays, self.plan.query, self._new_latest)[0][0]
         return split_groups([header["group"]], arrays, self.plan.query, self._new_group)[0][0]
 
+    def _base(self, group: AnyGroup) -> bytes:
+        return to_value(*self._joined(group))
+
     def _joined(self, group: AnyGroup) -> tuple[dict[str, Any], Arrays]:
         """The inverse of `_split`."""
         return {"group": save_group(group)}, join_groups([group], len(self.plan.query.names), self.plan.id)
 
-    def _write(self, then: LoadedGroup, turn: GroupTurn | None, pages: Cells, *, forgotten: bool) -> None:
+    def _write(
+        self, key: Key, then: LoadedGroup, turn: GroupTurn | None, store: StateStore, *, forgotten: bool
+    ) -> None:
         """Where a group is large, only what has reached it is written."""
         assert isinstance(then.group, LatestGroup)
         if forgotten:
-            log.clear(then.log, pages)
+            log.clear(then.log, store, key)
             return
-        then.log = log.write(self.plan, then.log, then.group, turn, pages, lambda: to_cell(*self._joined(then.group)))
+        base = partial(self._base, then.group)
+        then.log = log.write(self.plan, then.log, then.group, turn, store, key, base)
         if then.log is not None:
             cache.put((then.log.mark.encode(), self.plan.digest), then, then.log.size)
 
@@ -506,41 +467,25 @@ def _some(rows: RowBlock, stay: Flags) -> RowBlock | None:
     return rows if stay.all() else rows.part(np.flatnonzero(stay)) if stay.any() else None
 
 
-# --- keepers ---
-# Who keeps the group of a key, where a stream has several queries?
-#
-# A keeper of its query, which sees the group's own key; what it reports gets the name of the query. With one query
-# there
-# is one keeper, and nothing is added.
+# --- Runners of a stream with several queries -------------------------------------------------------------------------
 
 
-class Keepers:
-    """The keepers of all queries of a stream; each is made when its first group is met."""
+class Runners:
+    """A runner for each query of a stream, made when its first group is met. It sees the group's own key."""
 
-    def __init__(self, plan: AnyPlan) -> None:
-        self.plan = plan
-        self.known: dict[str | None, Keeper] = {}
-        self.naming = Naming(plan) if isinstance(plan, Plans) else None
+    def __init__(self, plans: Plans) -> None:
+        self.plans = plans
+        self.known: dict[str | None, GroupRunner] = {}
+        self.naming = Naming(plans) if plans.have_names else None
 
-    def keeper(self, name: str | None, plan: Plan) -> Keeper:
-        """The keeper of one query's groups."""
+    def of_shard(self, shard: int) -> GroupRunner:
+        """The runner of the groups on a shard."""
+        name, plan = self.plans.of_shard(shard)
         if name not in self.known:
-            self.known[name] = Keeper(plan)
+            self.known[name] = GroupRunner(plan)
         return self.known[name]
 
-    def of_shelf(self, shelf: int) -> Keeper:
-        """The keeper of the groups on a shelf."""
-        return self.keeper(*shelf_plan(self.plan, shelf))
-
-    def named(self, shelf: int, report: Journal) -> Journal:
-        """What the keeper of a shelf reports, with the name of its query, if it has one."""
-        name, _ = shelf_plan(self.plan, shelf)
+    def named(self, shard: int, report: Journal) -> Journal:
+        """What is reported of a shard, with the name of its query, if it has one."""
+        name = self.plans.of_shard(shard).name
         return report if name is None or self.naming is None else self.naming.named(name, report)
-
-    def take(self, key: Key, state: bytes | LoadedGroup | None, parcels: Sequence[Parcel] = (), **how: Any) -> Outcome:
-        """As `Keeper.take`, for the group of any query."""
-        name, plan, own = split_key(self.plan, key)
-        outcome = self.keeper(name, plan).take(own, state, parcels, **how)
-        if name is None or self.naming is None:
-            return outcome
-        return replace(outcome, journal=self.naming.named(name, outcome.journal))

@@ -1,6 +1,6 @@
 """Which readings of a bucket of sensors, or of a group, must be read and written when a few of its sensors speak?
 
-Those of a small bucket lie in its state. Those of a larger one lie in parts, cells of a few sensors each: only parts of
+Those of a small bucket lie in its state. Those of a larger one lie in parts of a few sensors each: only parts of
 sensors that speak are opened, and only they are written again. The number of parts follows the number of sensors: when
 there are too many for them, all are dealt anew into more parts.
 
@@ -21,13 +21,14 @@ import numpy as np
 
 from fogline.arrays import Floats, Ints
 from fogline.pipeline.plan import Plan
-from fogline.pipeline.state import Cells, from_cell, from_state, saved_by, to_cell, to_state
 from fogline.repository.sensors.gaps import GapList, joined
 from fogline.repository.sensors.model import SensorModel
 from fogline.repository.sensors.state import READINGS, Name, SensorState, by_attribute, sensor_names
 from fogline.rows.clock import LEAST as NO_VERSION
 from fogline.rows.names import Key
 from fogline.saved import Arrays
+from fogline.state.format import from_state, from_value, saved_by, to_state, to_value
+from fogline.state.store import StateStore, must_get
 
 SMALL = 1_000  # sensors of a bucket that lie in its state
 PART = 64  # sensors of a part, when parts are made; up to twice as many later
@@ -36,6 +37,7 @@ _WHAT = "state of sensors"
 _GAPS = "gaps "  # before the names of arrays
 _VERSIONS, _ROWS = "versions", "rows"
 _OLDEST = "oldest"
+_READINGS = "readings"  # in the store: parts, of a group under its key
 
 Part = tuple[dict[str, Any], Arrays]
 
@@ -76,8 +78,9 @@ def group_of(key: Key) -> Name:
 
 
 class Opened(NamedTuple):
-    """What was read of a bucket."""
+    """What was read of a bucket, or of a group."""
 
+    at: int | Key
     kept: SensorState  # the readings of the sensors that were asked for, and of others that lie with them
     read: int  # how many sensors that was
     sensors: int  # in the bucket
@@ -94,26 +97,29 @@ class ReadingStore:
         self.plan, self.sensors = plan, sensors
         self.most = np.inf if sensors.most is None else sensors.most
 
-    def open(self, at: int | Key, state: bytes | None, names: Sequence[Name], cells: Cells) -> Opened:
+    def open(self, at: int | Key, state: bytes | None, names: Sequence[Name], store: StateStore) -> Opened:
         """The readings of these sensors; without a state, what history knows of this bucket, or of this group."""
         if state is None:
             kept = self._begun(at)
-            return Opened(kept, len(kept.number), len(kept.number), 0, [])
+            return Opened(at, kept, len(kept.number), len(kept.number), 0, [])
         if (was := saved_by(self.plan, state)) is not self.plan:
-            return self._moved(was, state, cells)
+            return self._moved(at, was, state, store)
         header, arrays = from_state(self.plan, state, _WHAT)
         if not header["parts"]:
-            return Opened(self._held([(header, arrays)]), header["count"], header["count"], 0, [])
+            return Opened(at, self._held([(header, arrays)]), header["count"], header["count"], 0, [])
         parts, count, oldest = header["parts"], header["count"], arrays.get(_OLDEST)
-        found = {k: from_cell(cells.get(k), _WHAT) for k in sorted({self._part(name, parts) for name in names})}
-        self._open_silent(found, set(names), count, np.full(parts, -np.inf) if oldest is None else oldest, cells)
+        found = {k: _read(at, k, store) for k in sorted({self._part(name, parts) for name in names})}
+        silent = np.full(parts, -np.inf) if oldest is None else oldest
+        self._open_silent(at, found, set(names), count, silent, store)
         kept = self._held(list(found.values()))
         kept.bound.elsewhere = count - len(kept.number)
         if "clock" in header:
             kept.bound.clock, kept.bound.fresh = header["clock"], header["fresh"]
-        return Opened(kept, len(kept.number), count, parts, sorted(found), oldest=oldest)
+        return Opened(at, kept, len(kept.number), count, parts, sorted(found), oldest=oldest)
 
-    def _open_silent(self, found: dict[int, Part], names: set[Name], count: int, oldest: Floats, cells: Cells) -> None:
+    def _open_silent(
+        self, at: int | Key, found: dict[int, Part], names: set[Name], count: int, oldest: Floats, store: StateStore
+    ) -> None:
         """Open the parts of sensors that may have to leave when these come: as many as will be too many then.
 
         Of those that are not among these, at most so many leave, and they are the ones that are silent longest.
@@ -127,13 +133,13 @@ class ReadingStore:
             if k not in found:
                 if sum(int(np.count_nonzero(last < oldest[k])) for last in silent) >= too_many:
                     break
-                found[k] = from_cell(cells.get(k), _WHAT)
+                found[k] = _read(at, k, store)
                 silent.append(_silent(found[k], names))
 
-    def save(self, opened: Opened, cells: Cells) -> bytes | None:
+    def save(self, opened: Opened, store: StateStore) -> bytes | None:
         """Write what may have changed; the state, or None if it is as it was."""
         for k in range(opened.left):
-            cells.remove(k)
+            store.delete(_READINGS, _key(opened.at), k)
         kept, parts = opened.kept, opened.parts
         count = opened.sensors + len(kept.number) - opened.read
         if not parts and count <= SMALL:
@@ -142,12 +148,12 @@ class ReadingStore:
         oldest = np.full(parts, -np.inf) if opened.oldest is None else opened.oldest.copy()
         if not parts or count > 2 * PART * parts:
             rest = [k for k in range(parts) if k not in set(opened.touched)]
-            whole = self._held([_held_by(kept), _held_by(self._read(rest, cells))])
+            whole = self._held([_held_by(kept), _held_by(self._read(opened.at, rest, store))])
             parts = 1 << (count // PART).bit_length()
             oldest = np.full(parts, -np.inf)
-            self._write(whole, range(parts), oldest, cells)
+            self._write(opened.at, whole, range(parts), oldest, store)
         else:
-            self._write(kept, opened.touched, oldest, cells)
+            self._write(opened.at, kept, opened.touched, oldest, store)
         header = {"parts": parts, "count": count}
         if count > self.most // 2:  # sensors may have to leave soon
             heard = {"clock": kept.bound.clock, "fresh": kept.bound.fresh}
@@ -155,10 +161,10 @@ class ReadingStore:
         same = (parts, count) == (opened.parts, opened.sensors) and opened.oldest is None
         return None if same else to_state(self.plan, header, {})
 
-    def clear(self, state: bytes, cells: Cells) -> None:
+    def clear(self, at: int | Key, state: bytes, store: StateStore) -> None:
         """What lies beside this state leaves with it."""
         for k in range(from_state(saved_by(self.plan, state), state, _WHAT)[0]["parts"]):
-            cells.remove(k)
+            store.delete(_READINGS, _key(at), k)
 
     def _begun(self, at: int | Key) -> SensorState:
         """What history knows: that of the repository that the run was begun with, so that it is one for all sensors."""
@@ -167,13 +173,13 @@ class ReadingStore:
         before = store_of(begun)
         return self.sensors.taken_over(before._begun(at), before.sensors.names)
 
-    def _moved(self, was: Plan, state: bytes, cells: Cells) -> Opened:
+    def _moved(self, at: int | Key, was: Plan, state: bytes, store: StateStore) -> Opened:
         """The readings of a state of a plan that the run had before; all are written anew."""
         before, (header, arrays) = store_of(was), from_state(was, state, _WHAT)
         parts = header["parts"]
-        there = before._read(range(parts), cells) if parts else before._held([(header, arrays)])
+        there = before._read(at, range(parts), store) if parts else before._held([(header, arrays)])
         kept = self.sensors.taken_over(there, before.sensors.names)
-        return Opened(kept, len(kept.number), len(kept.number), 0, [], parts)
+        return Opened(at, kept, len(kept.number), len(kept.number), 0, [], parts)
 
     def _known(self, at: int | Key) -> Sequence[int]:
         known = self.sensors.known_sensors
@@ -181,7 +187,7 @@ class ReadingStore:
             return np.flatnonzero(_codes(known) % self.plan.buckets == at).tolist()
         return _by_group(known).get(group_of(at), [])
 
-    def _write(self, kept: SensorState, which: Sequence[int], oldest: Floats, cells: Cells) -> None:
+    def _write(self, at: int | Key, kept: SensorState, which: Sequence[int], oldest: Floats, store: StateStore) -> None:
         """Write these parts, and since when their sensors are silent."""
         last, parts = kept.last_read(slice(len(kept.names))), len(oldest)
         place = np.array([self._part(name, parts) for name in kept.names], np.int64)
@@ -189,11 +195,11 @@ class ReadingStore:
         ends = np.searchsorted(place[order], np.arange(parts + 1))
         for k in which:
             here = order[ends[k] : ends[k + 1]]
-            cells.put(k, to_cell(*_held_by(kept, here)))
+            store.put(_READINGS, _key(at), k, to_value(*_held_by(kept, here)))
             oldest[k] = last[here].min(initial=np.inf)
 
-    def _read(self, which: Sequence[int], cells: Cells) -> SensorState:
-        return self._held([from_cell(cells.get(k), _WHAT) for k in which])
+    def _read(self, at: int | Key, which: Sequence[int], store: StateStore) -> SensorState:
+        return self._held([_read(at, k, store) for k in which])
 
     def _held(self, found: Sequence[Part]) -> SensorState:
         kept = self.sensors.empty_state()
@@ -210,6 +216,15 @@ class ReadingStore:
 
     def _part(self, name: Name, parts: int) -> int:
         return _code(name) // self.plan.buckets % parts
+
+
+def _key(at: int | Key) -> Key:
+    """Under which key parts lie: a bucket has a store of its own."""
+    return "" if isinstance(at, int) else at
+
+
+def _read(at: int | Key, part: int, store: StateStore) -> Part:
+    return from_value(must_get(store, _READINGS, _key(at), part), _WHAT)
 
 
 def store_of(plan: Plan) -> ReadingStore:

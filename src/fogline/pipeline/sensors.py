@@ -21,22 +21,23 @@ from fogline.impute.fill import needs_of, put, why_rejected
 from fogline.impute.scoring import Scorer
 from fogline.intake import refused_first
 from fogline.kernels.sensors import COPY, TAKEN, UNABLE
-from fogline.pipeline.decode import Decoder, Piece, Rows, asked_at_once, copies_in
-from fogline.pipeline.exchange import Parcel, RowBlock, concat, from_arrays, to_arrays
+from fogline.pipeline.decode import DecodedRows, Decoder, Rows, asked_at_once, copies_in
+from fogline.pipeline.exchange import BucketRows, GroupRejects, GroupRows, RowBlock, concat
 from fogline.pipeline.latest import in_turn
 from fogline.pipeline.plan import Plan
 from fogline.pipeline.prune import SMALL, Screening
-from fogline.pipeline.rejects import RejectedRow, rejected
+from fogline.pipeline.rejects import rejected
 from fogline.pipeline.sensor_state import Opened, ReadingStore, bucket_of, name_of
-from fogline.pipeline.state import Cells
-from fogline.pipeline.time_buckets import Hearing, hash_ids
+from fogline.pipeline.time_buckets import BucketCollector, hash_ids
 from fogline.repository.sensors.gaps import Hidden, Revised, gaps_of
 from fogline.repository.sensors.state import Name, SensorRows, SensorState
 from fogline.rows.cells import Reasons
 from fogline.rows.names import DUPLICATE, Key, keyed, others
 from fogline.rows.reader import Decoded
 from fogline.rows.table import RowSource
-from fogline.saved import Arrays, pack, unpack
+from fogline.state.store import StateStore
+
+_SENSORS = "sensors"  # in the store of a bucket: its state; many readings lie beside it (`sensor_state`)
 
 
 class Recalled(NamedTuple):
@@ -63,7 +64,9 @@ class Recall:
         self.plan, self.query, self.chain, self.sensors = plan, plan.query, plan.chain, plan.chain.sensors
         self.scorer = Scorer(plan.chain) if plan.scores else None
 
-    def recall(self, kept: SensorState, names: Sequence[Name], piece: Piece, near: Flags | None = None) -> Recalled:
+    def recall(
+        self, kept: SensorState, names: Sequence[Name], piece: DecodedRows, near: Flags | None = None
+    ) -> Recalled:
         """What the sensors have read before, and what becomes of the rows; those that count join the state.
 
         Rows that are not `near` (None: all are) run ahead of their group, and are neither readings nor gaps yet.
@@ -90,7 +93,7 @@ class Recall:
         return Recalled(context, opened, revised if chain.hindsight else None, hidden, fate)
 
     def revisions(
-        self, kept: SensorState, names: Sequence[Name], piece: Piece, found: Recalled, stay: Ints
+        self, kept: SensorState, names: Sequence[Name], piece: DecodedRows, found: Recalled, stay: Ints
     ) -> dict[Key, Revisions]:
         """What the rows revise, by the keys of their groups. Rows that do not `stay` have no open gaps any longer."""
         if (revised := found.revised) is None:
@@ -108,7 +111,7 @@ class Recall:
         return {piece.keys[k]: events.part(np.flatnonzero(group == k)) for k in np.unique(group).tolist()}
 
 
-def _copies(kept: SensorState, names: Sequence[Name], piece: Piece) -> Flags:
+def _copies(kept: SensorState, names: Sequence[Name], piece: DecodedRows) -> Flags:
     """(n,) which rows have the sensor and the time of an earlier one, as far as it is known: the gaps are its own."""
     arrived, gaps = piece.rows.arrived, kept.open_gaps()
     sensor = np.array([kept.number.get(name, -1) for name in names], np.int64)[piece.name]
@@ -119,10 +122,11 @@ def _copies(kept: SensorState, names: Sequence[Name], piece: Piece) -> Flags:
     return out
 
 
-# --- carrying ---
+# --- Values that are carried over -------------------------------------------------------------------------------------
+#
 # What do rows that are due carry over from the rows of their ids, those of the group and those before them?
 #
-# The rule: `skyline.carry`.
+# The rule: `carry`.
 
 
 class Carrying:
@@ -133,7 +137,7 @@ class Carrying:
         names = plan.query.names
         self.columns = np.array([names.index(name) for name in plan.query.carry], np.int64)
 
-    def carry(self, piece: Piece, removals: RowBlock | None, group: AnyGroup, clock: float) -> Piece:
+    def carry(self, piece: DecodedRows, removals: RowBlock | None, group: AnyGroup, clock: float) -> DecodedRows:
         """The piece, of rows of one group that are due, with what they carry over."""
         rows, query, d = piece.rows, self.plan.query, len(self.plan.query.names)
         if not isinstance(group, LatestGroup) or not np.isnan(rows.uncertain.lo[:, self.columns]).any():
@@ -163,27 +167,15 @@ class Carrying:
         return replace(piece, rows=rows, block=piece.block._replace(raw=rows.raw, uncertain=rows.uncertain))
 
 
-# --- sensors ---
-# What has a row's sensor read before it, wherever the row lies?
+# --- Rows in the buckets of their sensors ----------------------------------------------------------------------------
 #
-# Sensors are dealt into the plan's number of buckets; each has its readings as state (`readings`), so buckets work in
-# parallel and every reading is remembered exactly once, as any state of the engine is. Decoded rows travel to their
-# bucket in one packet per bucket and chunk; there those with gaps get their context, and all are screened at once.
-# From
-# there on no stage needs to know whose readings they are.
+# Sensors are dealt into the plan's number of buckets; each has its readings as state (`sensor_state`), so buckets work
+# in parallel and every reading is remembered exactly once, as any state of the engine is. Decoded rows go to their
+# bucket, one `BucketRows` for each bucket and chunk; there those with gaps get their context, and all are pruned at
+# once. From there on no stage needs to know whose readings they are.
 #
 # With hindsight a bucket also keeps the open gaps of rows that went on from here. What a reading revises goes to the
 # group of the row, as an event at the reading's tick.
-
-Packet = tuple[dict[str, Any], Arrays]  # unpacked
-
-
-class Rejected(NamedTuple):
-    """Rows of one group that could not be decoded."""
-
-    key: Key
-    rows: list[RejectedRow]
-    outside_limits: int
 
 
 class Dealer:
@@ -192,8 +184,8 @@ class Dealer:
     def __init__(self, plan: Plan) -> None:
         self.plan, self.decoder = plan, Decoder(plan)
 
-    def deal(self, batch: Rows) -> Iterator[tuple[int, bytes]]:
-        """Bucket and packet, for each bucket that any of the rows is in."""
+    def deal(self, batch: Rows) -> Iterator[tuple[int, BucketRows]]:
+        """Each bucket that any of the rows is in, with these."""
         plan = self.plan
         piece, sensors = self.decoder.decode_sensors(batch)
         piece = asked_at_once(piece, plan)
@@ -205,37 +197,43 @@ class Dealer:
         for k in range(plan.buckets):
             which = order[ends[k] : ends[k + 1]]
             if len(which):
-                yield k, self._packet(piece, sensors, which)
+                yield k, _bucket_rows(piece, sensors, which)
         if rows.refused:
-            yield 0, pack({"rejected": [list(each) for each in self._rejected(piece)], "keys": [], "sensors": []}, {})
+            none = np.empty(0, np.int64)
+            yield 0, BucketRows(None, [], none, [], none, None, list(self._rejected(piece)))
 
-    def _packet(self, piece: Piece, sensors: list[Key], which: Ints) -> bytes:
-        there, code = np.unique(piece.name[which], return_inverse=True)
-        header = {"rejected": [], "keys": piece.keys, "sensors": [sensors[k] for k in there.tolist()]}
-        arrays = to_arrays(piece.block.part(which), self.plan.signs)
-        arrays |= {"sensor": code.reshape(-1).astype(np.int32), "group": piece.group[which].astype(np.int32)}
-        if piece.rows.outside is not None:
-            arrays["outside"] = piece.rows.outside[which]
-        return pack(header, arrays)
-
-    def _rejected(self, piece: Piece) -> Iterator[Rejected]:
+    def _rejected(self, piece: DecodedRows) -> Iterator[GroupRejects]:
         found: dict[int, list[int]] = {}
         for i in sorted(piece.rows.refused):
             found.setdefault(int(piece.group[i]), []).append(i)
         outside = piece.rows.outside
         for k, which in found.items():
             shown = [rejected(piece.row(i, self.plan), piece.rows.refused[i]) for i in which]
-            yield Rejected(piece.keys[k], shown, 0 if outside is None else int(outside[which].sum()))
+            yield GroupRejects(piece.keys[k], shown, 0 if outside is None else int(outside[which].sum()))
+
+
+def _bucket_rows(piece: DecodedRows, sensors: list[Key], which: Ints) -> BucketRows:
+    there, code = np.unique(piece.name[which], return_inverse=True)
+    outside = piece.rows.outside
+    return BucketRows(
+        piece.block.part(which),
+        piece.keys,
+        piece.group[which],
+        [sensors[k] for k in there.tolist()],
+        code.reshape(-1),
+        None if outside is None else outside[which],
+        [],
+    )
 
 
 class Remembered(NamedTuple):
     """The rows of a bucket, with what their sensors have read before; all are in the state then."""
 
-    piece: Piece
+    piece: DecodedRows
     names: list[Name]  # of sensors: piece.name counts them
     opened: Opened
     fresh: Flags  # (n,) which rows are later than all that their sensors have sent
-    found: Recalled
+    recalled: Recalled
 
 
 class SensorStage:
@@ -245,67 +243,74 @@ class SensorStage:
         self.plan, self.recall = plan, Recall(plan)
         self.screening, self.readings = Screening(plan, small), ReadingStore(plan, self.recall.sensors)
 
-    def take(
-        self, bucket: int, state: bytes | None, packets: list[bytes], cells: Cells
-    ) -> tuple[list[tuple[Key, Parcel]], bytes | None]:
-        """What can matter of the rows of a bucket, one parcel per group; and the state after them, if it is another.
+    def take(self, bucket: int, come: Sequence[BucketRows], store: StateStore) -> list[tuple[Key, GroupRows]]:
+        """What can matter of the rows of a bucket, by their groups; its state, in the store, follows.
 
         What a reading revises travels, though the reading itself may not; gaps of rows that do not are forgotten.
         """
-        parts, rejected = _opened(packets)
-        for each in rejected:
-            self.screening.add_rejects(each.key, each.rows, each.outside_limits)
-        if not parts:
-            return self.screening.pack(), None
-        piece, names, opened, fresh, found = self._remember(bucket, state, parts, cells)
-        left_out = found.copies if self.plan.query.latest else ()  # else they are rejected
-        self.screening.take(piece, found.context, fresh, found.hidden, left_out)
-        parcels = self.screening.pack()
-        events = self.recall.revisions(opened.kept, names, piece, found, self.screening.kept)
-        parcels = [(key, replace(parcel, revisions=events.get(key))) for key, parcel in parcels]
+        for each in come:
+            for bad in each.rejects:
+                self.screening.add_rejects(bad.key, bad.rejects, bad.outside_limits)
+        found = self._remember(bucket, come, store)
+        if found is None:
+            return self.screening.pack()
+        piece, recalled, opened = found.piece, found.recalled, found.opened
+        left_out = recalled.copies if self.plan.query.latest else ()  # else they are rejected
+        self.screening.take(piece, recalled.context, found.fresh, recalled.hidden, left_out)
+        groups = self.screening.pack()
+        events = self.recall.revisions(opened.kept, found.names, piece, recalled, self.screening.kept)
+        groups = [(key, replace(one, revisions=events.get(key))) for key, one in groups]
         if opened.kept.lost or opened.kept.forgotten:  # it is not known of which groups: the first one reports it
-            key, parcel = parcels[0]
-            parcels[0] = key, replace(parcel, unwatched=opened.kept.lost, sensors_forgotten=opened.kept.forgotten)
-        return parcels, self.readings.save(opened, cells)
+            key, one = groups[0]
+            groups[0] = key, replace(one, unwatched=opened.kept.lost, sensors_forgotten=opened.kept.forgotten)
+        self._save(opened, store)
+        return groups
 
-    def impute(
-        self, bucket: int, state: bytes | None, packets: list[bytes], cells: Cells
-    ) -> tuple[Piece | None, Floats, bytes | None]:
-        """The rows of a bucket (None: there are none) with their contexts, and the state after them."""
-        if not (parts := _opened(packets)[0]):
-            return None, np.empty((0, self.recall.sensors.width)), None
-        found = self._remember(bucket, state, parts, cells)
-        return found.piece, found.found.context, self.readings.save(found.opened, cells)
+    def impute(self, bucket: int, come: Sequence[BucketRows], store: StateStore) -> tuple[DecodedRows | None, Floats]:
+        """The rows of a bucket (None: there are none) with their contexts; its state, in the store, follows."""
+        found = self._remember(bucket, come, store)
+        if found is None:
+            return None, np.empty((0, self.recall.sensors.width))
+        self._save(found.opened, store)
+        return found.piece, found.recalled.context
 
-    def _remember(self, bucket: int, state: bytes | None, parts: list[Packet], cells: Cells) -> Remembered:
-        """The rows of a bucket with their contexts; they join the state."""
-        piece, sensors = self._joined(parts)
+    def _save(self, opened: Opened, store: StateStore) -> None:
+        if (state := self.readings.save(opened, store)) is not None:
+            store.put(_SENSORS, "", 0, state)
+
+    def _remember(self, bucket: int, come: Sequence[BucketRows], store: StateStore) -> Remembered | None:
+        """The rows of a bucket with their contexts; they join the state. None: there are only rejects."""
+        there = [each for each in come if each.rows is not None]
+        if not there:
+            return None
+        piece, sensors = self._joined(there)
         names = [name_of(key) for key in sensors]
-        opened = self.readings.open(bucket, state, names, cells)
+        opened = self.readings.open(bucket, store.get(_SENSORS), names, store)
         fresh = piece.rows.arrived > opened.kept.newest(names)[piece.name]
         found = self.recall.recall(opened.kept, names, piece, self._near(piece))
         if not self.plan.query.latest:
             piece.rows.refused.update((k, DUPLICATE) for k in found.copies)
         return Remembered(piece, names, opened, fresh, found)
 
-    def _near(self, piece: Piece) -> Flags | None:
+    def _near(self, piece: DecodedRows) -> Flags | None:
         """Which rows do not run ahead of their groups, as far as this call shows it; None: all."""
-        hearing, ids = Hearing(self.plan.ahead), piece.block.columns.column(self.plan.query.id)
-        cell = hearing.hear(piece.group, piece.rows.arrived, hash_ids(ids))
-        return hearing.near(cell)
+        collector, ids = BucketCollector(self.plan.ahead), piece.block.columns.column(self.plan.query.id)
+        cell = collector.hear(piece.group, piece.rows.arrived, hash_ids(ids))
+        return collector.near(cell)
 
-    def _joined(self, parts: list[Packet]) -> tuple[Piece, list[Key]]:
-        """The rows of several packets as one piece, and the keys of the sensors that its names stand for."""
+    def _joined(self, come: Sequence[BucketRows]) -> tuple[DecodedRows, list[Key]]:
+        """The rows of several chunks as one, and the keys of the sensors that its names stand for."""
         groups: dict[Key, int] = {}
         sensors: dict[Key, int] = {}
         group, name, blocks, outside = [], [], [], []
-        for header, arrays in parts:
-            numbers = np.array([groups.setdefault(key, len(groups)) for key in header["keys"]], np.int64)
-            codes = np.array([sensors.setdefault(key, len(sensors)) for key in header["sensors"]], np.int64)
-            group.append(numbers[arrays["group"]])
-            name.append(codes[arrays["sensor"]])
-            blocks.append(from_arrays(arrays, self.plan.signs, 0))
-            outside.append(arrays.get("outside", np.zeros(len(arrays["raw"]), np.int64)))
+        for each in come:
+            assert each.rows is not None
+            numbers = np.array([groups.setdefault(key, len(groups)) for key in each.groups], np.int64)
+            codes = np.array([sensors.setdefault(key, len(sensors)) for key in each.sensors], np.int64)
+            group.append(numbers[each.group])
+            name.append(codes[each.sensor])
+            blocks.append(each.rows)
+            outside.append(np.zeros(len(each.group), np.int64) if each.outside is None else each.outside)
         block = concat(blocks)
         columns = tuple(np.concatenate(each) for each in (group, name, outside))
         if block.version is not None:
@@ -313,18 +318,7 @@ class SensorStage:
             block, columns = block.part(order), tuple(each[order] for each in columns)
         of_group, of_sensor, beyond = columns
         rows = decoded(block, self.plan, beyond)
-        return Piece(rows, block, list(groups), of_group, of_sensor, whole=False), list(sensors)
-
-
-def _opened(packets: list[bytes]) -> tuple[list[Packet], list[Rejected]]:
-    """The packets that hold rows, and rows that were rejected as they were dealt."""
-    found = [unpack(each, "packet of readings") for each in packets]
-    rejected = [
-        Rejected(key, [RejectedRow(*each) for each in rows], outside)
-        for header, _ in found
-        for key, rows, outside in header["rejected"]
-    ]
-    return [each for each in found if "raw" in each[1]], rejected
+        return DecodedRows(rows, block, list(groups), of_group, of_sensor, whole=False), list(sensors)
 
 
 def decoded(block: RowBlock, plan: Plan, outside: Ints | None = None) -> Decoded:
@@ -340,24 +334,21 @@ def decoded(block: RowBlock, plan: Plan, outside: Ints | None = None) -> Decoded
     return Decoded(source, plan.kind, block.arrived, block.expires, *cells, {}, block.gone, block.version)
 
 
-# --- due ---
+# --- Rows that are due ------------------------------------------------------------------------------------------------
+#
 # What is a row's gap, by the moment the row is due?
 #
 # Where rows wait for those that come late (`lateness`), the order in which they came shows nothing: a row's context,
-# what
-# its sensor has read before, is that of the moment it is due, in the order of time. And what a row carries over is of
-# the
-# row that it replaces. Only its group knows that moment, and that row. So rows travel and wait as they came, none of
-# them
-# screened, since each is a reading; the readings of a group's sensors lie with the group's state. When they are due,
-# and
-# are known as readings, those that cannot matter are dropped as elsewhere, unless some are late.
+# what its sensor has read before, is that of the moment it is due, in the order of time. And what a row carries over is
+# of the row that it replaces. Only its group knows that moment, and that row. So rows travel and wait as they came,
+# none of them screened, since each is a reading; the readings of a group's sensors lie with the group's state. When
+# they are due, and are known as readings, those that cannot matter are dropped as elsewhere, unless some are late.
 
 
 class Settled(NamedTuple):
     """Rows of a group as its live set takes them."""
 
-    parcel: Parcel  # with what is to be reported of them
+    group_rows: GroupRows  # with what is to be reported of them
     sensors: bytes | None  # the readings then; None: what history knows
     imputed: Flags  # (n, carried) which cells that a row may carry over were imputed
     newest: float  # the greatest time of the rows and removals that are not rejected
@@ -378,23 +369,24 @@ class Settling:
         return 0.0 if self.recall is None else self.recall.sensors.longest
 
     def settle(
-        self, key: Key, state: bytes | None, rows: RowBlock, clock: float, parts: Cells, group: AnyGroup
+        self, key: Key, state: bytes | None, rows: RowBlock, clock: float, store: StateStore, group: AnyGroup
     ) -> Settled:
         """The rows of a group as its live set takes them, with what is to be reported of them; and the readings then.
 
-        `state`: the readings before, large ones in `parts`; None: what history knows. `clock`: of the group so far.
+        `state`: the readings before, many of them beside it, in the store; None: what history knows. `clock`: of the
+        group so far.
         """
         came, removals = _set_apart(rows)
         if came is None:
             none = np.zeros((len(rows.arrived), len(self.carrying.columns)), np.bool_)
-            return Settled(Parcel(rows, {}, 0, 0, 0, 0), state, none, float(rows.arrived.max()))
-        piece, sensors, imputed = self._carried(key, state, came, removals, group, clock, parts)
+            return Settled(GroupRows(rows, {}, 0, 0, 0, 0), state, none, float(rows.arrived.max()))
+        piece, sensors, imputed = self._carried(key, state, came, removals, group, clock, store)
         self.screening.small = SMALL if (piece.rows.arrived > clock).all() else math.inf
         left_out = len(came.arrived) - len(piece.rows.arrived)
-        parcel, state = self._screened(key, state, piece, sensors, parts)
+        group_rows, state = self._screened(key, state, piece, sensors, store)
         taken = np.delete(piece.rows.arrived, list(piece.rows.refused)).max(initial=-np.inf)
-        parcel = replace(parcel, screened=parcel.screened + left_out)
-        found = Settled(parcel, state, imputed[self.screening.kept], float(taken))
+        group_rows = replace(group_rows, screened=group_rows.screened + left_out)
+        found = Settled(group_rows, state, imputed[self.screening.kept], float(taken))
         return found if removals is None else _with_removals(found, removals)
 
     def _carried(
@@ -405,8 +397,8 @@ class Settling:
         removals: RowBlock | None,
         group: AnyGroup,
         clock: float,
-        parts: Cells,
-    ) -> tuple[Piece, list[Key], Flags]:
+        store: StateStore,
+    ) -> tuple[DecodedRows, list[Key], Flags]:
         """The rows as one piece, with what they carry over, the keys of their sensors, and which cells that may be
         carried over are to be imputed.
 
@@ -426,13 +418,13 @@ class Settling:
             imputed = np.isnan(piece.rows.uncertain.lo[:, columns])
             if self.plan.chain is not None:
                 piece = asked_at_once(piece, self.plan)
-            self._refuse_first(key, state, piece, sensors, parts, copied=len(stay) < len(rows.arrived))
+            self._refuse_first(key, state, piece, sensors, store, copied=len(stay) < len(rows.arrived))
             if len(piece.rows.refused) == len(refused):
                 return piece, sensors, imputed
             refused = {int(stay[k]): reason for k, reason in piece.rows.refused.items()}
 
     def _refuse_first(
-        self, key: Key, state: bytes | None, piece: Piece, sensors: list[Key], parts: Cells, *, copied: bool
+        self, key: Key, state: bytes | None, piece: DecodedRows, sensors: list[Key], store: StateStore, *, copied: bool
     ) -> None:
         """Refuse rows with gaps that nothing can fill, as many as are sure of it. `copied`: some have copies."""
         rows, chain = piece.rows, self.plan.chain
@@ -444,45 +436,45 @@ class Settling:
         unable = np.asarray(needs.any(axis=1))
         if self.recall is not None and self.readings is not None:  # what sensors have read may help; nothing is saved
             names = [name_of(each) for each in sensors]
-            opened = self.readings.open(key, state, names, parts)
+            opened = self.readings.open(key, state, names, store)
             unable = self.recall.recall(opened.kept, names, piece).fate == UNABLE
         carried = np.arange(needs.shape[1]) if copied and chain is not None else self.carrying.columns
         for k in refused_first(chain, needs, unable, carried, piece.name, rows.arrived).tolist():
             j = int(np.flatnonzero(needs[k])[0])
             rows.refused[k] = why_rejected(self.plan.query, j, rows.raw[k, j], self.plan.repository)
 
-    def _piece(self, key: Key, rows: RowBlock) -> tuple[Piece, list[Key]]:
+    def _piece(self, key: Key, rows: RowBlock) -> tuple[DecodedRows, list[Key]]:
         """The rows as one piece, and the keys of their sensors."""
         sensors, code = keyed(rows.columns, (*self.plan.query.by, self.plan.query.id))
         found = decoded(rows, self.plan)
-        return Piece(found, rows, [key], np.zeros(len(code), np.int64), code, whole=False), sensors
+        return DecodedRows(found, rows, [key], np.zeros(len(code), np.int64), code, whole=False), sensors
 
     def _screened(
-        self, key: Key, state: bytes | None, piece: Piece, sensors: list[Key], parts: Cells
-    ) -> tuple[Parcel, bytes | None]:
+        self, key: Key, state: bytes | None, piece: DecodedRows, sensors: list[Key], store: StateStore
+    ) -> tuple[GroupRows, bytes | None]:
         """The rows with bounds for their gaps, and the readings then."""
         latest = self.plan.query.latest
         if self.recall is None or self.readings is None:
             self.screening.take(piece)
-            [(_, parcel)] = self.screening.pack()
-            return parcel, state
+            [(_, group_rows)] = self.screening.pack()
+            return group_rows, state
         names = [name_of(each) for each in sensors]
-        opened = self.readings.open(key, state, names, parts)
+        opened = self.readings.open(key, state, names, store)
         fresh = piece.rows.arrived > opened.kept.newest(names)[piece.name]
         found = self.recall.recall(opened.kept, names, piece)
         if not latest:
             piece.rows.refused.update((k, DUPLICATE) for k in found.copies)
         self.screening.take(piece, found.context, fresh, found.hidden, found.copies if latest else ())
-        [(_, parcel)] = self.screening.pack()
+        [(_, group_rows)] = self.screening.pack()
         events = self.recall.revisions(opened.kept, names, piece, found, self.screening.kept)
-        parcel = replace(parcel, revisions=events.get(key), unwatched=opened.kept.lost)
-        parcel = replace(parcel, sensors_forgotten=opened.kept.forgotten)
-        return parcel, self.readings.save(opened, parts) or state
+        group_rows = replace(group_rows, revisions=events.get(key), unwatched=opened.kept.lost)
+        group_rows = replace(group_rows, sensors_forgotten=opened.kept.forgotten)
+        return group_rows, self.readings.save(opened, store) or state
 
-    def forget(self, state: bytes | None, parts: Cells) -> None:
+    def forget(self, key: Key, state: bytes | None, store: StateStore) -> None:
         """The readings of this state leave."""
         if state is not None and self.readings is not None:
-            self.readings.clear(state, parts)
+            self.readings.clear(key, state, store)
 
 
 def _set_apart(rows: RowBlock) -> tuple[RowBlock | None, RowBlock | None]:
@@ -496,8 +488,8 @@ def _set_apart(rows: RowBlock) -> tuple[RowBlock | None, RowBlock | None]:
 
 def _with_removals(found: Settled, removals: RowBlock) -> Settled:
     """The removals are due as well; nothing is asked about them."""
-    rows = found.parcel.rows
+    rows = found.group_rows.rows
     both = concat([rows, removals]) if len(rows.arrived) else removals
     none = np.zeros((len(removals.arrived), found.imputed.shape[1]), np.bool_)
     newest = max(found.newest, float(removals.arrived.max()))
-    return Settled(replace(found.parcel, rows=both), found.sensors, np.vstack((found.imputed, none)), newest)
+    return Settled(replace(found.group_rows, rows=both), found.sensors, np.vstack((found.imputed, none)), newest)

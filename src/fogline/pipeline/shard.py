@@ -1,12 +1,16 @@
 """Where do the states of many groups lie, so that one call can take rows for all that came?
 
-On a *shelf*: an engine has a fixed number of them, and a group lies on the one that its key's hash names. The states of
-small groups lie in *pages*, some dozens in each (`bundle`); which page it is, the same hash names. A call reads and
+On a shard: an engine has a fixed number of them for each query, each with a store of its own, and a group lies on the
+one that its key's hash names. (The only group of a query without groups lies on the only shard.) The states of small
+groups lie in *pages*, some dozens in each (`small_groups`); which page it is, the same hash names. A call reads and
 writes the pages of groups that rows or time have reached, and no others. When pages have become full, there are twice
 as many. A large group lies apart, under its own key; its page knows so.
 
-The *index* of a shelf has the number of groups and the first timer of each page: no page is read to learn that nothing
-is due. Nothing outlives a call but what lies there.
+The *index* of a shard has the number of groups and the first timer of each page: no page is read to learn that nothing
+is due. Nothing outlives a call but what lies in the store.
+
+In the store are the index, "groups" (pages, by number), "large" (states of large groups, by key), and what lies beside
+the state of a group, by its key: "waiting", "readings" and "changelog".
 """
 
 from __future__ import annotations
@@ -15,65 +19,33 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fogline.pipeline import loaded as cache
-from fogline.pipeline.exchange import Parcel
+from fogline.pipeline.exchange import GroupRows
 from fogline.pipeline.loaded import LoadedGroup
 from fogline.pipeline.plan import Plan
 from fogline.pipeline.report import Journal, journal
-from fogline.pipeline.runner import Keeper
+from fogline.pipeline.runner import GroupRunner
 from fogline.pipeline.small_groups import Bundle, bundled, fits, joined, may_go_together, take_together, unbundled
-from fogline.pipeline.state import Cells, from_state, saved_by, to_state
 from fogline.rows.names import Key
 from fogline.saved import Arrays
+from fogline.state.format import from_state, saved_by, to_state
+from fogline.state.store import MemoryStore, StateStore, must_get
 
 FULL = 48  # groups in a page, on average, for which there are twice as many pages
 AT_ONCE = 1_000  # groups that are loaded at once, about
 HEAVY = 16_000  # bytes of a group that would make its page too heavy for the others in it; it lies under its own key
 
+_INDEX, _GROUPS, _LARGE = "index", "groups", "large"  # in the store
 _APART = "apart "  # before the names of arrays
 _WHAT = "page of groups"
 
 
-class Store(Protocol):
-    """What an engine keeps of one shelf."""
-
-    @property
-    def pages(self) -> Cells:
-        """Pages of small groups, by number."""
-
-    @property
-    def large(self) -> LargeStates:
-        """States of large groups."""
-
-    def index(self) -> bytes | None:
-        """What was put there; None: nothing."""
-
-    def put_index(self, saved: bytes | None) -> None:
-        """Keep it, instead of what is there; None: nothing."""
-
-    def cells(self, key: Key) -> tuple[Cells | None, Cells | None, Cells | None]:
-        """Of one group: for rows that wait, readings, and turns; see `Keeper.take`."""
-
-
-class LargeStates(Protocol):
-    """States of large groups, by key."""
-
-    def get(self, key: Key) -> bytes:
-        """What was put there."""
-
-    def put(self, key: Key, saved: bytes) -> None:
-        """Keep it, instead of what is there."""
-
-    def remove(self, key: Key) -> None:
-        """Forget what is there."""
-
-
 class Apart(NamedTuple):
-    """A group that lies in no bundle."""
+    """A group that does not lie side by side with others."""
 
     timer: int | None
     mark: str | None  # the digest of its state, which lies under its key; None: it lies in the page
@@ -134,44 +106,52 @@ class PageIndex:
         return more > 0
 
 
-class ShelfTimers(NamedTuple):
-    """What a call leaves behind on a shelf, beside what it wrote."""
+class ShardTimers(NamedTuple):
+    """What a call leaves behind, beside what it wrote."""
 
-    before: int | None  # the timer that the shelf had
+    before: int | None  # the timer that the shard had
     timer: int | None
 
 
-def shelf_of(key: Key, shelves: int) -> int:
-    """On which of so many shelves a group lies."""
-    return _hash(key) % shelves
+def shard_of(key: Key, shards: int) -> int:
+    """On which of so many shards a group lies."""
+    return _hash(key) % shards
+
+
+def timer_of(store: StateStore) -> int | None:
+    """When time alone changes something on the shard that lies in this store."""
+    saved = store.get(_INDEX)
+    return None if saved is None else PageIndex(*json.loads(saved)).timer
 
 
 def _hash(key: Key) -> int:
     return int.from_bytes(blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
-class Shelf:
-    """One of an engine's shelves: takes rows, or time, for its groups."""
+class Shard:
+    """Takes rows, or time, for the groups of one shard, in one batch: `take` as often as need be, then `finish`."""
 
-    def __init__(self, keeper: Keeper, store: Store) -> None:
-        self.keeper, self.plan, self.store = keeper, keeper.plan, store
-        saved = store.index()
+    def __init__(self, runner: GroupRunner, store: StateStore) -> None:
+        self.runner, self.plan, self.store = runner, runner.plan, store
+        saved = store.get(_INDEX)
         self.found = saved is not None
         self.index = PageIndex() if saved is None else PageIndex(*json.loads(saved))
         self.before = self.index.timer
         self.goes_together = may_go_together(self.plan)
+        self.frontiers: dict[Key, float] = {}  # of groups that rows have reached, unless these are forgotten
 
-    def take(self, parcels: Mapping[Key, Sequence[Parcel]], watermark: int | None = None) -> Iterator[Journal]:
+    def take(self, come: Mapping[Key, Sequence[GroupRows]], watermark: int | None = None) -> Iterator[Journal]:
         """Rows reach these groups; or the watermark (in milliseconds) reaches those whose timers are due.
 
-        What there is to report comes while it is worked out; then `finish` is to be called.
+        What there is to report comes while it is worked out, group after group in one order: a batch that is done again
+        reports the same in the same places.
         """
         if not self.found and watermark is None:
-            self.index.grow(len(parcels))
-        for numbers in self._some_pages(parcels, watermark):
-            yield self._turn(numbers, parcels, watermark)
+            self.index.grow(len(come))
+        for numbers in self._some_pages(come, watermark):
+            yield self._step(numbers, come, watermark)
 
-    def finish(self) -> ShelfTimers:
+    def finish(self) -> ShardTimers:
         """Write the index, and more pages if there are many groups."""
         index, pages = self.index, len(self.index.counts)
         if index.grow(sum(index.counts)):
@@ -181,10 +161,22 @@ class Shelf:
                 there.setdefault(number, [])
                 self._deal(page, list(there.items()))
         if sum(index.counts):
-            self.store.put_index(json.dumps([index.counts, index.dues]).encode())
+            self.store.put(_INDEX, "", 0, json.dumps([index.counts, index.dues]).encode())
         elif self.found:
-            self.store.put_index(None)
-        return ShelfTimers(self.before, index.timer)
+            self.store.delete(_INDEX, "", 0)
+        return ShardTimers(self.before, index.timer)
+
+    def group_keys(self) -> Iterator[Key]:
+        """Of all groups."""
+        for number in [k for k, count in enumerate(self.index.counts) if count]:
+            yield from self._open(number).keys
+
+    def groups(self) -> Iterator[LoadedGroup]:
+        """All groups, loaded: to see what they take."""
+        for number in [k for k, count in enumerate(self.index.counts) if count]:
+            page = self._open(number)
+            yield from () if page.small is None else unbundled(self.runner, page.small)
+            yield from (self._loaded_apart(key, each) for key, each in page.apart.items())
 
     def _deal(self, page: Page, there: Sequence[tuple[int, list[Key]]]) -> None:
         """Write the groups of a page where they lie from now on: half by half, so as to look at each a few times."""
@@ -196,11 +188,11 @@ class Shelf:
             self._deal(page.part({key for _, keys in half for key in keys}), half)
 
     def _some_pages(
-        self, parcels: Mapping[Key, Sequence[Parcel]], watermark: int | None
+        self, come: Mapping[Key, Sequence[GroupRows]], watermark: int | None
     ) -> Iterator[dict[int, list[Key]]]:
         """The pages that are concerned, a few at a time, with the groups that rows have reached."""
         if watermark is None:
-            concerned = self._by_page(list(parcels))
+            concerned = self._by_page(list(come))
         else:
             dues = enumerate(self.index.dues)
             concerned = {number: [] for number, due in dues if due is not None and due <= watermark}
@@ -216,24 +208,24 @@ class Shelf:
             yield some
 
     def _by_page(self, keys: Sequence[Key]) -> dict[int, list[Key]]:
-        """The groups by their pages, in one order: a batch that is done again reports the same in the same places."""
+        """The groups by their pages, in one order."""
         out: dict[int, list[Key]] = {}
         for key in sorted(keys):
             out.setdefault(_hash(key) // self.plan.buckets % len(self.index.counts), []).append(key)
         return out
 
-    def _turn(
-        self, numbers: dict[int, list[Key]], parcels: Mapping[Key, Sequence[Parcel]], watermark: int | None
+    def _step(
+        self, numbers: dict[int, list[Key]], come: Mapping[Key, Sequence[GroupRows]], watermark: int | None
     ) -> Journal:
         """The groups of these pages that are concerned take what has come."""
         pages = {number: self._open(number) if self.index.counts[number] else Page(None, {}) for number in numbers}
         keys = {n: numbers[n] if watermark is None else _due(pages[n], watermark) for n in numbers}
-        small, apart, reported = self._groups([pages[n].part(set(keys[n])) for n in numbers], keys, parcels, watermark)
+        small, apart, reported = self._groups([pages[n].part(set(keys[n])) for n in numbers], keys, come, watermark)
         place = {} if small is None else {key: k for k, key in enumerate(small.keys)}
         for n, page in pages.items():
             rest = page.part(set(page.keys) - set(keys[n]))
-            come = [] if small is None else [small.part([place[key] for key in keys[n] if key in place])]
-            both = joined([*([] if rest.small is None else [rest.small]), *come])
+            stepped = [] if small is None else [small.part([place[key] for key in keys[n] if key in place])]
+            both = joined([*([] if rest.small is None else [rest.small]), *stepped])
             self._write(n, Page(both, rest.apart | {key: apart[key] for key in keys[n] if key in apart}))
         return reported
 
@@ -241,7 +233,7 @@ class Shelf:
         self,
         pages: list[Page],
         keys: Mapping[int, list[Key]],
-        parcels: Mapping[Key, Sequence[Parcel]],
+        come: Mapping[Key, Sequence[GroupRows]],
         watermark: int | None,
     ) -> tuple[Bundle | None, dict[Key, Apart], Journal]:
         """The groups as they are to lie, those that are not forgotten, and what they report.
@@ -250,53 +242,60 @@ class Shelf:
         """
         before = {key: each for page in pages for key, each in page.apart.items()}
         bundle = joined([page.small for page in pages if page.small is not None])
-        done = None
+        together = None
         if bundle is not None and watermark is None and self.goes_together:
-            done = take_together(self.keeper, bundle, parcels)
-        ready = set() if done is None else set(done.bundle.keys)
+            together = take_together(self.runner, bundle, come)
+        ready = set[Key]()
+        if together is not None:
+            ready = set(together.bundle.keys)
+            self.frontiers |= {
+                key: header["frontier"]
+                for key, header in zip(together.bundle.keys, together.bundle.headers, strict=True)
+            }
         if bundle is not None and ready:
             rest = [k for k, key in enumerate(bundle.keys) if key not in ready]
             bundle = bundle.part(rest) if rest else None
-        loaded = {} if bundle is None else dict(zip(bundle.keys, unbundled(self.keeper, bundle), strict=True))
+        loaded = {} if bundle is None else dict(zip(bundle.keys, unbundled(self.runner, bundle), strict=True))
         small: list[tuple[Key, LoadedGroup]] = []
         apart: dict[Key, Apart] = {}
         reports = []
         for key in (key for some in keys.values() for key in some if key not in ready):
             was = before.get(key)
-            group = loaded.pop(key, None) or (self.keeper.load(None) if was is None else self._loaded_apart(key, was))
-            turned = self.keeper.turn(key, group, parcels.get(key, ()), watermark, *self.store.cells(key))
-            reports.append(turned.report)
-            if not turned.forgotten and fits(turned.then):
-                small.append((key, turned.then))
-            elif not turned.forgotten:
-                apart[key] = self._saved_apart(key, turned.then)
+            group = loaded.pop(key, None) or (self.runner.new() if was is None else self._loaded_apart(key, was))
+            done = self.runner.step(key, group, come.get(key, ()), watermark, self.store)
+            reports.append(done.report)
+            if not done.forgotten and watermark is None:
+                self.frontiers[key] = done.then.ahead.frontier
+            if not done.forgotten and fits(done.then):
+                small.append((key, done.then))
+            elif not done.forgotten:
+                apart[key] = self._saved_apart(key, done.then)
             if was is not None and was.mark is not None and (key not in apart or apart[key].mark is None):
-                self.store.large.remove(key)
-        come = [*([] if done is None else [done.bundle]), *([bundled(self.keeper, small)] if small else [])]
-        reported = [] if done is None else done.journal
+                self.store.delete(_LARGE, key, 0)
+        stepped = [*([] if together is None else [together.bundle]), *([bundled(self.runner, small)] if small else [])]
+        reported = [] if together is None else together.journal
         if reports:
-            reported = [*reported, *journal(self.plan, self.keeper.tables, reports)]
-        return joined(come), apart, reported
+            reported = [*reported, *journal(self.plan, self.runner.tables, reports)]
+        return joined(stepped), apart, reported
 
     def _loaded_apart(self, key: Key, each: Apart) -> LoadedGroup:
-        waiting, _, turns = self.store.cells(key)
         if each.mark is None:
-            return self.keeper.load(each.saved, turns, waiting)
+            return self.runner.load(key, each.saved, self.store)
         known = cache.pop((bytes.fromhex(each.mark), self.plan.digest))
-        return self.keeper.load(self.store.large.get(key) if known is None else known, turns, waiting)
+        return known or self.runner.load(key, must_get(self.store, _LARGE, key), self.store)
 
     def _saved_apart(self, key: Key, then: LoadedGroup) -> Apart:
-        state = self.keeper.save(then)
+        state = self.runner.save(then)
         if len(state) < min(HEAVY, cache.LARGE):
             return Apart(then.timer, None, state)
         mark = cache.digest(state)
-        self.store.large.put(key, state)
+        self.store.put(_LARGE, key, 0, state)
         if then.log is None and len(state) >= cache.LARGE:  # a log has been cached
             cache.put((mark, self.plan.digest), then, len(state))
         return Apart(then.timer, mark.hex(), b"")
 
     def _open(self, number: int) -> Page:
-        saved = self.store.pages.get(number)
+        saved = must_get(self.store, _GROUPS, part=number)
         was = saved_by(self.plan, saved)
         page = opened(was, saved)
         return page if was is self.plan else self._moved(page, was)
@@ -306,33 +305,32 @@ class Shelf:
         small: list[tuple[Key, LoadedGroup]] = []
         apart = dict(page.apart)
         if page.small is not None:
-            for key, each in zip(page.small.keys, unbundled(Keeper(was), page.small), strict=True):
-                waiting, _, turns = self.store.cells(key)
-                then = self.keeper.moved(each, was, turns, waiting)
+            for key, each in zip(page.small.keys, unbundled(GroupRunner(was), page.small), strict=True):
+                then = self.runner.moved(key, each, was, self.store)
                 if fits(then):
                     small.append((key, then))
                 else:
                     apart[key] = self._saved_apart(key, then)
-        return Page(bundled(self.keeper, small) if small else None, apart)
+        return Page(bundled(self.runner, small) if small else None, apart)
 
     def _write(self, number: int, page: Page) -> None:
         """Keep the page, or nothing if it is empty."""
         count, index = len(page.keys), self.index
         if count:
-            self.store.pages.put(number, packed(self.plan, page))
+            self.store.put(_GROUPS, "", number, packed(self.plan, page))
         elif index.counts[number]:
-            self.store.pages.remove(number)
+            self.store.delete(_GROUPS, "", number)
         index.counts[number] = count
         index.dues[number] = min((due for _, due in page.timers()), default=None)
 
 
-def once(keeper: Keeper, parcels: Mapping[Key, Sequence[Parcel]]) -> Iterator[Journal]:
+def once(runner: GroupRunner, come: Mapping[Key, Sequence[GroupRows]]) -> Iterator[Journal]:
     """All rows of these groups have come, and nothing follows: what there is to report, some groups at a time."""
-    keys = list(parcels)
+    keys, store = list(come), MemoryStore()
     for k in range(0, len(keys), AT_ONCE):
         some = keys[k : k + AT_ONCE]
-        done = [keeper.turn(key, keeper.load(None), parcels[key], None, None, None, None, end=True) for key in some]
-        yield journal(keeper.plan, keeper.tables, [each.report for each in done])
+        done = [runner.step(key, runner.new(), come[key], None, store, end=True) for key in some]
+        yield journal(runner.plan, runner.tables, [each.report for each in done])
 
 
 def packed(plan: Plan, page: Page) -> bytes:

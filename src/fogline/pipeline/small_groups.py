@@ -8,7 +8,7 @@ columns here: a group that has it, or is large, lies apart (`fits`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -28,21 +28,17 @@ from fogline.engine.store import (
     split_columns,
 )
 from fogline.impute.scores import Sums, add
-from fogline.pipeline import time_buckets as hearing
+from fogline.pipeline import time_buckets
 from fogline.pipeline.clock_guard import Ahead, Sifted, sift_ahead
-from fogline.pipeline.exchange import NUMBERS, Parcel, RowBlock, concat, empty_block
+from fogline.pipeline.exchange import NUMBERS, GroupRows, RowBlock, concat, empty_block
 from fogline.pipeline.loaded import LoadedGroup
 from fogline.pipeline.names import CHANGES, HEALTH
 from fogline.pipeline.plan import Plan
 from fogline.pipeline.report import Journal, health_table
-from fogline.pipeline.runner import Keeper
+from fogline.pipeline.runner import GroupRunner
 from fogline.rows.names import Key, key_columns
 from fogline.rows.table import joined_column
 from fogline.saved import Arrays, table_as_bytes, table_from_bytes
-
-if TYPE_CHECKING:
-    from fogline.pipeline.runner import Keeper
-
 
 ROWS = 256  # live rows of a group that lies here, at most …
 VALUES = 8_192  # … and values of their distributions, and sums
@@ -60,8 +56,8 @@ _OF = {
     "out": ("joint",),
     "open": ("open",),
     "markers": ("marker_time", "marker_version", "marker_id"),
-    "stretches": (f"{hearing.PREFIX}times", f"{hearing.PREFIX}sizes"),
-    "hashes": (f"{hearing.PREFIX}ids",),
+    "buckets": (f"{time_buckets.PREFIX}times", f"{time_buckets.PREFIX}sizes"),
+    "hashes": (f"{time_buckets.PREFIX}ids",),
 }  # fmt: skip
 SORT_OF = {name: kind for kind, names in _OF.items() for name in names}
 _SIZE = "size of "  # before the names of arrays
@@ -86,7 +82,7 @@ class Bundle(NamedTuple):
         return Bundle([self.keys[i] for i in which], [self.headers[i] for i in which], sizes, columns)
 
     def to_arrays(self) -> Arrays:
-        """For `packing.pack`, beside keys and headers."""
+        """For `saved.pack`, beside keys and headers."""
         out: Arrays = {f"{_SIZE}{kind}": size for kind, size in self.sizes.items()}
         for name, column in self.columns.items():
             out[name] = table_as_bytes(pa.table({"values": column})) if name in NAMES else column
@@ -131,12 +127,12 @@ def fits(loaded: LoadedGroup) -> bool:
     return loaded.group.live.alive <= ROWS and max(s.pool - len(s.lists.value), s.filled) <= VALUES
 
 
-def bundled(keeper: Keeper, groups: Sequence[tuple[Key, LoadedGroup]]) -> Bundle:
+def bundled(runner: GroupRunner, groups: Sequence[tuple[Key, LoadedGroup]]) -> Bundle:
     """Groups that fit as they lie in a bundle."""
-    plan = keeper.plan
+    plan = runner.plan
     columns = join_columns([each.group for _, each in groups], len(plan.query.names), plan.id)
     headers = [
-        {"clock": each.clock, "timer": each.timer, "ground": each.ahead.ground, **save_group(each.group)}
+        {"clock": each.clock, "timer": each.timer, "frontier": each.ahead.frontier, **save_group(each.group)}
         for _, each in groups
     ]
     latest = [each["latest"] or {"out": 0, "open": 0, "markers": 0} for each in headers]
@@ -145,30 +141,30 @@ def bundled(keeper: Keeper, groups: Sequence[tuple[Key, LoadedGroup]]) -> Bundle
         "newest": [each["newest_ids"] for each in headers],
         "queue": [0 if each["order"] is None else each["order"][1] for each in headers],
         **{kind: [each[kind] for each in latest] for kind in ("out", "open", "markers")},
-        "stretches": [len(each.ahead.heard) for _, each in groups],
+        "buckets": [len(each.ahead.heard) for _, each in groups],
         "hashes": [sum(len(cell.ids) for cell in each.ahead.heard.values()) for _, each in groups],
     }
     sizes = {kind: np.array(each, np.int64) for kind, each in counts.items()}
     sizes |= {kind: columns.pop(kind) for kind in ("pools", "sums")}
-    cells = [(stretch, cell) for _, each in groups for stretch, cell in each.ahead.heard.items()]
-    heard = hearing.columns([stretch for stretch, _ in cells], [cell for _, cell in cells])
+    cells = [(bucket, cell) for _, each in groups for bucket, cell in each.ahead.heard.items()]
+    heard = time_buckets.columns([bucket for bucket, _ in cells], [cell for _, cell in cells])
     columns |= heard or {
-        f"{hearing.PREFIX}times": np.empty((0, 3)),
-        f"{hearing.PREFIX}sizes": np.empty((0, 2), np.int64),
-        f"{hearing.PREFIX}ids": hearing.NO_IDS,
+        f"{time_buckets.PREFIX}times": np.empty((0, 3)),
+        f"{time_buckets.PREFIX}sizes": np.empty((0, 2), np.int64),
+        f"{time_buckets.PREFIX}ids": time_buckets.NO_IDS,
     }
     return Bundle([key for key, _ in groups], headers, sizes, columns)
 
 
-def unbundled(keeper: Keeper, bundle: Bundle) -> list[LoadedGroup]:
+def unbundled(runner: GroupRunner, bundle: Bundle) -> list[LoadedGroup]:
     """The groups of a bundle, loaded."""
     arrays = bundle.columns | {kind: bundle.sizes[kind] for kind in ("pools", "sums")}
-    groups = split_columns(bundle.headers, arrays, keeper.plan.query, keeper.empty)
-    cells, at, out = hearing.cells_of(bundle.columns), 0, []
-    for group, header, stretches in zip(groups, bundle.headers, bundle.sizes["stretches"].tolist(), strict=True):
-        ahead = Ahead(header["ground"], dict(cells[at : at + stretches]))
+    groups = split_columns(bundle.headers, arrays, runner.plan.query, runner.empty)
+    cells, at, out = time_buckets.cells_of(bundle.columns), 0, []
+    for group, header, buckets_of in zip(groups, bundle.headers, bundle.sizes["buckets"].tolist(), strict=True):
+        ahead = Ahead(header["frontier"], dict(cells[at : at + buckets_of]))
         out.append(LoadedGroup(group, header["clock"], None, header["timer"], ahead))
-        at += stretches
+        at += buckets_of
     return out
 
 
@@ -184,12 +180,13 @@ def _taken(column: Any, places: Ints) -> Any:
     return column.take(pa.array(places)) if isinstance(column, pa.Array) else column[places]
 
 
-# --- together ---
+# --- Groups that take their rows side by side -------------------------------------------------------------------------
+#
 # Which groups of a bundle can take their rows together, and what becomes of them?
 #
 # Those whose rows simply enter: none is late, a copy, held, rejected or revised, and nothing has to be looked at that
 # only a loaded group can do. That is nearly every group of nearly every call. They go from columns to columns
-# (`skyline.many`) and report what each would report alone. The others are left as they were, to be loaded one by one.
+# (`engine.groups`) and report what each would report alone. The others are left as they were, to be loaded one by one.
 
 
 FEW = 4  # groups for which it does not pay
@@ -208,7 +205,7 @@ class _ManyTurns(NamedTuple):
     """Groups of a bundle, and what has come for them."""
 
     bundle: Bundle
-    parcels: list[Sequence[Parcel]]
+    come: list[Sequence[GroupRows]]
     sifted: list[Sifted]
     rows: Batch  # instead of its id each has its place among `ids`
     group: Ints  # of each row
@@ -227,24 +224,24 @@ def may_go_together(plan: Plan) -> bool:
     return not (query.latest or query.last is not None or waits or plan.explain or plan.views or tight)
 
 
-def take_together(keeper: Keeper, bundle: Bundle, parcels: Mapping[Key, Sequence[Parcel]]) -> Together | None:
+def take_together(runner: GroupRunner, bundle: Bundle, come: Mapping[Key, Sequence[GroupRows]]) -> Together | None:
     """The groups of a bundle take their rows, as many of them as can; None: none does."""
-    call = _call(keeper.plan, bundle, parcels)
+    call = _call(runner.plan, bundle, come)
     if call is None:
         return None
-    chain, there = keeper.plan.chain, call.bundle
+    chain, there = runner.plan.chain, call.bundle
     clipped = 0.0 if chain is None else chain.tally.clipped
-    groups = _loaded(keeper.plan, there)
+    groups = _loaded(runner.plan, there)
     changes, expired, odd = advance_all(
-        groups, call.clocks, call.rows, call.group, _names(call.ids), ticks=keeper.plan.every == "tick"
+        groups, call.clocks, call.rows, call.group, _names(call.ids), ticks=runner.plan.every == "tick"
     )
     assert chain is None or chain.tally.clipped == clipped, "only hindsight clips"
-    saved = _saved(keeper, call, groups, expired)
+    saved = _saved(runner, call, groups, expired)
     large = (saved.sizes["pools"] > VALUES) | (saved.sizes["sums"] > VALUES)
     stay = np.flatnonzero(~(odd | large | (saved.sizes["rows"] > ROWS)))
     if not len(stay):
         return None
-    return Together(saved.part(stay.tolist()), _journal(keeper, call, groups, changes, stay))
+    return Together(saved.part(stay.tolist()), _journal(runner, call, groups, changes, stay))
 
 
 def _loaded(plan: Plan, bundle: Bundle) -> Groups:
@@ -261,16 +258,16 @@ def _loaded(plan: Plan, bundle: Bundle) -> Groups:
     return groups
 
 
-def _call(plan: Plan, bundle: Bundle, parcels: Mapping[Key, Sequence[Parcel]]) -> _ManyTurns | None:
+def _call(plan: Plan, bundle: Bundle, come: Mapping[Key, Sequence[GroupRows]]) -> _ManyTurns | None:
     """The groups whose rows simply enter, with those; None: there are too few."""
-    cells, at = hearing.cells_of(bundle.columns), 0
+    cells, at = time_buckets.cells_of(bundle.columns), 0
     sifted: list[Sifted] = []
     which = []
     for k, (key, header, heard) in enumerate(
-        zip(bundle.keys, bundle.headers, bundle.sizes["stretches"].tolist(), strict=True)
+        zip(bundle.keys, bundle.headers, bundle.sizes["buckets"].tolist(), strict=True)
     ):
-        some = parcels[key]
-        found = sift_ahead(Ahead(header["ground"], dict(cells[at : at + heard])), some, plan.ahead)
+        some = come[key]
+        found = sift_ahead(Ahead(header["frontier"], dict(cells[at : at + heard])), some, plan.ahead)
         at += heard
         if _is_plain(found, some, header["clock"]):
             which.append(k)
@@ -295,13 +292,13 @@ def _call(plan: Plan, bundle: Bundle, parcels: Mapping[Key, Sequence[Parcel]]) -
     found_of = [sifted[k] for k in stay]
     clocks = np.maximum(before[stay], [each.newest for each in found_of])
     ids = joined_column([there.columns["id"], names], "id")
-    return _ManyTurns(there, [parcels[key] for key in there.keys], found_of, coming, group, ids, clocks)
+    return _ManyTurns(there, [come[key] for key in there.keys], found_of, coming, group, ids, clocks)
 
 
-def _is_plain(found: Sifted, parcels: Sequence[Parcel], clock: float) -> bool:
+def _is_plain(found: Sifted, come: Sequence[GroupRows], clock: float) -> bool:
     if found.anew or found.released or found.revisions is not None or found.newly_held:
         return False
-    return found.state.holds_nothing and np.isfinite(clock) and not any(parcel.rejects for parcel in parcels)
+    return found.state.holds_nothing and np.isfinite(clock) and not any(each.rejects for each in come)
 
 
 def _ids(plan: Plan, rows: RowBlock, there: bool) -> pa.Array:
@@ -328,7 +325,7 @@ def _names(ids: pa.Array) -> Any:
     return lambda which: ids.take(pa.array(which)).to_pylist()
 
 
-def _saved(keeper: Keeper, call: _ManyTurns, groups: Groups, expired: Ints) -> Bundle:
+def _saved(runner: GroupRunner, call: _ManyTurns, groups: Groups, expired: Ints) -> Bundle:
     """The groups as they are to lie."""
     was, rows = call.bundle, call.rows
     columns, sizes, source = save_live(groups)
@@ -336,23 +333,25 @@ def _saved(keeper: Keeper, call: _ManyTurns, groups: Groups, expired: Ints) -> B
     newest = np.array([each["newest"] for each in was.headers], np.float64)
     np.maximum.at(newest, call.group, rows.arrived)
     columns["newest_id"], sizes["newest"] = _newest(call, newest)
-    cells = [(stretch, cell) for each in call.sifted for stretch, cell in each.state.heard.items()]
-    sizes["stretches"] = np.array([len(each.state.heard) for each in call.sifted], np.int64)
+    cells = [(bucket, cell) for each in call.sifted for bucket, cell in each.state.heard.items()]
+    sizes["buckets"] = np.array([len(each.state.heard) for each in call.sifted], np.int64)
     sizes["hashes"] = np.array([sum(len(c.ids) for c in each.state.heard.values()) for each in call.sifted], np.int64)
-    columns |= hearing.columns([stretch for stretch, _ in cells], [cell for _, cell in cells])
-    headers = _headers(keeper, call, groups, (newest, sizes["newest"], expired))
+    columns |= time_buckets.columns([bucket for bucket, _ in cells], [cell for _, cell in cells])
+    headers = _headers(runner, call, groups, (newest, sizes["newest"], expired))
     return Bundle(was.keys, headers, was.sizes | sizes, was.columns | columns)
 
 
-def _headers(keeper: Keeper, call: _ManyTurns, groups: Groups, more: tuple[Floats, Ints, Ints]) -> list[dict[str, Any]]:
+def _headers(
+    runner: GroupRunner, call: _ManyTurns, groups: Groups, more: tuple[Floats, Ints, Ints]
+) -> list[dict[str, Any]]:
     soon = groups.slots.groups["soon"]
     each_group = zip(*(each.tolist() for each in (call.clocks, soon, *more)), strict=True)
     out = []
     for was, found, live, (clock, first, newest, ids, expired) in zip(
         call.bundle.headers, call.sifted, live_headers(groups), each_group, strict=True
     ):
-        timer = keeper.timers.of(clock, newest, first)
-        own = {"clock": clock, "timer": timer, "ground": found.state.ground, "newest": newest, "newest_ids": ids}
+        timer = runner.timers.of(clock, newest, first)
+        own = {"clock": clock, "timer": timer, "frontier": found.state.frontier, "newest": newest, "newest_ids": ids}
         out.append(was | live | own | {"expired_on_arrival": was["expired_on_arrival"] + expired})
     return out
 
@@ -371,9 +370,9 @@ def _newest(call: _ManyTurns, newest: Floats) -> tuple[pa.Array, Ints]:
     return whole.take(pa.array(which)), np.bincount(group, minlength=groups)
 
 
-def _journal(keeper: Keeper, call: _ManyTurns, groups: Groups, changes: Changes, which: Ints) -> Journal:
+def _journal(runner: GroupRunner, call: _ManyTurns, groups: Groups, changes: Changes, which: Ints) -> Journal:
     """What the groups `which` report."""
-    plan, bundle = keeper.plan, call.bundle
+    plan, bundle = runner.plan, call.bundle
     place = np.full(len(bundle.keys), -1, np.int64)
     place[which] = np.arange(len(which))
     by = key_columns([bundle.keys[k] for k in which], plan.by)
@@ -381,24 +380,24 @@ def _journal(keeper: Keeper, call: _ManyTurns, groups: Groups, changes: Changes,
     changes = changes[place[changes["group"]] >= 0]
     if len(changes):
         there = [each.take(pa.array(place[changes["group"]])) for each in by]
-        parts.append((CHANGES, keeper.tables.table(_columns(call, groups, changes), there, plan.kinds)))
-    some = [call.parcels[k] for k in which]
+        parts.append((CHANGES, runner.tables.table(_columns(call, groups, changes), there, plan.kinds)))
+    some = [call.come[k] for k in which]
     numbers: dict[str, Any] = {
-        name: [sum(getattr(parcel, name) for parcel in each) for each in some] for name in NUMBERS if name != "came"
+        name: [sum(getattr(one, name) for one in each) for each in some] for name in NUMBERS if name != "came"
     }
     members, inexact, undecided = groups.answers()
     numbers |= {
-        "rows": [sum(parcel.came for parcel in each) for each in some], "live": groups.slots.groups["alive"][which],
+        "rows": [sum(one.came for one in each) for each in some], "live": groups.slots.groups["alive"][which],
         "answer": members[which], "inexact": inexact[which], "undecided": undecided[which],
     }  # fmt: skip
     scores = [_scores(each) for each in some]
     return [*parts, (HEALTH, health_table(plan, by, call.clocks[which], numbers, scores))]
 
 
-def _scores(parcels: Sequence[Parcel]) -> Sums:
+def _scores(come: Sequence[GroupRows]) -> Sums:
     scores: Sums = {}
-    for parcel in parcels:
-        add(scores, parcel.scores)
+    for each in come:
+        add(scores, each.scores)
     return scores
 
 

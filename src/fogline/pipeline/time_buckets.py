@@ -1,6 +1,6 @@
 """Which ids were heard when, in a group?
 
-Time is cut into *stretches* of one length, numbered floor(t / length). Of each stretch are known the least and the
+Time is cut into *time buckets* of one length, numbered floor(t / length). Of each bucket are known the least and the
 greatest time, how many rows came, and a sketch of their ids (`kernels/heard.py`). All of it is a function of the set of
 rows: what several chunks have heard joins into what one chunk would have heard.
 """
@@ -25,18 +25,20 @@ NO_IDS = np.empty(0, np.uint64)
 PREFIX = "heard "
 
 
-class Cell(NamedTuple):
-    """What is known of one stretch of a group's time."""
+class BucketStatistics(NamedTuple):
+    """What is known of one bucket of a group's time."""
 
     least: float
     greatest: float
     rows: int
     ids: Words  # the least hashes of the ids, ascending
 
-    def join(self, other: Cell) -> Cell:
+    def join(self, other: BucketStatistics) -> BucketStatistics:
         """Both together."""
         ids = merged(self.ids, other.ids, KEPT) if len(self.ids) or len(other.ids) else NO_IDS
-        return Cell(min(self.least, other.least), max(self.greatest, other.greatest), self.rows + other.rows, ids)
+        return BucketStatistics(
+            min(self.least, other.least), max(self.greatest, other.greatest), self.rows + other.rows, ids
+        )
 
     @property
     def several_instants(self) -> bool:
@@ -44,7 +46,7 @@ class Cell(NamedTuple):
         return self.least < self.greatest
 
 
-Heard = Mapping[float, Cell]  # by stretch
+TimeBuckets = Mapping[float, BucketStatistics]  # by bucket
 
 
 def count_ids(ids: Words) -> int:
@@ -54,17 +56,17 @@ def count_ids(ids: Words) -> int:
     return max(KEPT, round((KEPT - 1) * 2.0**64 / (float(ids[-1]) + 1.0)))
 
 
-def joined(parts: Iterable[Heard]) -> dict[float, Cell]:
+def joined(parts: Iterable[TimeBuckets]) -> dict[float, BucketStatistics]:
     """What all parts together have heard."""
-    out: dict[float, Cell] = {}
+    out: dict[float, BucketStatistics] = {}
     for part in parts:
-        for stretch, cell in part.items():
-            out[stretch] = out[stretch].join(cell) if stretch in out else cell
+        for bucket, cell in part.items():
+            out[bucket] = out[bucket].join(cell) if bucket in out else cell
     return out
 
 
-def stretches(times: Floats, length: float) -> Floats:
-    """(n,) the stretches of these instants: whole numbers, as floats. 0 for all where there is no length."""
+def buckets_of(times: Floats, length: float) -> Floats:
+    """(n,) the buckets of these instants: whole numbers, as floats. 0 for all where there is no length."""
     if length == math.inf:
         return np.zeros(len(times))
     with np.errstate(over="ignore"):
@@ -72,16 +74,16 @@ def stretches(times: Floats, length: float) -> Floats:
     return found
 
 
-def to_arrays(heard: Heard) -> Arrays:
+def to_arrays(heard: TimeBuckets) -> Arrays:
     """As flat arrays."""
     return columns(list(heard), list(heard.values()))
 
 
-def columns(stretch: Sequence[float], cells: Sequence[Cell]) -> Arrays:
-    """Cells, and the stretches that they are of, as flat arrays; none where there are none."""
+def columns(bucket: Sequence[float], cells: Sequence[BucketStatistics]) -> Arrays:
+    """Cells, and the buckets that they are of, as flat arrays; none where there are none."""
     if not cells:
         return {}
-    times = [[s, cell.least, cell.greatest] for s, cell in zip(stretch, cells, strict=True)]
+    times = [[s, cell.least, cell.greatest] for s, cell in zip(bucket, cells, strict=True)]
     return {
         f"{PREFIX}times": np.array(times),
         f"{PREFIX}sizes": np.array([[cell.rows, len(cell.ids)] for cell in cells], np.int64),
@@ -89,19 +91,19 @@ def columns(stretch: Sequence[float], cells: Sequence[Cell]) -> Arrays:
     }
 
 
-def from_arrays(arrays: Arrays) -> dict[float, Cell]:
+def from_arrays(arrays: Arrays) -> dict[float, BucketStatistics]:
     """The inverse of `to_arrays`, among other arrays."""
     return dict(cells_of(arrays))
 
 
-def cells_of(arrays: Arrays) -> list[tuple[float, Cell]]:
+def cells_of(arrays: Arrays) -> list[tuple[float, BucketStatistics]]:
     """The inverse of `columns`, among other arrays."""
     if f"{PREFIX}times" not in arrays:
         return []
     times, sizes, ids = (arrays[f"{PREFIX}{name}"] for name in ("times", "sizes", "ids"))
     cuts = pairwise([0, *np.cumsum(sizes[:, 1]).tolist()])
     found = zip(times.tolist(), sizes[:, 0].tolist(), cuts, strict=True)
-    return [(s, Cell(least, greatest, rows, ids[a:b])) for (s, least, greatest), rows, (a, b) in found]
+    return [(s, BucketStatistics(least, greatest, rows, ids[a:b])) for (s, least, greatest), rows, (a, b) in found]
 
 
 def hash_ids(column: pa.Array) -> Words:
@@ -134,58 +136,56 @@ def _hash_integers(values: Any) -> Words:
     return found
 
 
-# --- ground ---
+# --- The frontier of a group ------------------------------------------------------------------------------------------
+#
 # How far have the ids of a group come together?
 #
-# The *ground* of a group is a stretch of its time (`heard`). It begins with the earliest stretch heard, and moves on
+# The *frontier* of a group is one of its time buckets. It begins with the earliest bucket heard, and moves on
 #
-# - to the next stretch, when two different ids have been heard in it (one, where the ground and the stretch before it
+# - to the next bucket, when two different ids have been heard in it (one, where the frontier and the bucket before it
 #   know of one id only);
-# - by a *jump*, to the first later stretch such that in it and the next one rows of at least a tenth of the ids of
-#   the
-#   ground and the stretch before it, and of two at least, have come at two different instants. Where those know of
-# one id
-#   only, that id may jump alone; another one that is alone, too, if it is heard in three stretches in a row.
+# - by a *jump*, to the first later bucket such that in it and the next one rows of at least a tenth of the ids of the
+#   frontier and the bucket before it, and of two at least, have come at two different instants. Where those know of one
+#   id only, that id may jump alone; another one that is alone, too, if it is heard in three buckets in a row.
 #
-# Some groups have rows at single instants farther apart than stretches are long. So where the ground and the stretch
-# before it show one instant only, a jump may rest on the eight stretches that were heard from its own on; or on one
+# Some groups have rows at single instants farther apart than buckets are long. So where the frontier and the bucket
+# before it show one instant only, a jump may rest on the eight buckets that were heard from its own on; or on one
 # instant, if half of the ids have come, and two at least.
 #
-# So one bad row, or one bad id however many rows it sends, does not move the ground by more than a stretch, and a
-# time
-# that many ids show by mistake does not either. After a silence the ground goes on as soon as a few ids are back.
+# So one bad row, or one bad id however many rows it sends, does not move the frontier by more than a bucket, and a time
+# that many ids show by mistake does not either. After a silence the frontier goes on as soon as a few ids are back.
 
-MANY = 8  # stretches with rows that a jump may rest on, where rows come far apart
+MANY = 8  # buckets with rows that a jump may rest on, where rows come far apart
 
 
-def moved(ground: float, heard: Heard) -> float:
-    """Where the ground is, after this was heard. It never moves back."""
+def moved(frontier: float, heard: TimeBuckets) -> float:
+    """Where the frontier is, after this was heard. It never moves back."""
     order = sorted(heard)
-    while (then := _after(ground, heard, order)) is not None:
-        ground = then
-    return ground
+    while (then := _after(frontier, heard, order)) is not None:
+        frontier = then
+    return frontier
 
 
-def _after(ground: float, heard: Heard, order: list[float]) -> float | None:
-    """The next ground; None: it stays. `order`: the stretches, ascending."""
-    coming = heard.get(ground + 1)
+def _after(frontier: float, heard: TimeBuckets, order: list[float]) -> float | None:
+    """The next frontier; None: it stays. `order`: the buckets, ascending."""
+    coming = heard.get(frontier + 1)
     if coming is not None and len(coming.ids) > 1:
-        return ground + 1
-    near = _join([heard[s] for s in (ground - 1, ground) if s in heard])
+        return frontier + 1
+    near = _join([heard[s] for s in (frontier - 1, frontier) if s in heard])
     if coming is not None and len(near.ids) <= 1:
-        return ground + 1
-    for at in range(bisect_right(order, ground), len(order)):
+        return frontier + 1
+    for at in range(bisect_right(order, frontier), len(order)):
         if _may_jump(order[at : at + MANY], heard, near):
             return order[at]
     return None
 
 
-def _may_jump(stretches: list[float], heard: Heard, near: Cell) -> bool:
-    """May the ground jump to the first of these stretches, which were heard one after the other?"""
-    s, *_ = stretches
+def _may_jump(buckets: list[float], heard: TimeBuckets, near: BucketStatistics) -> bool:
+    """May the frontier jump to the first of these buckets, which were heard one after the other?"""
+    s, *_ = buckets
     known = count_ids(near.ids)
     few = max(2, -(-known // 10)) if known > 1 else 1
-    seen = [[k for k in (s, s + 1) if k in heard], *([] if near.several_instants else [stretches])]
+    seen = [[k for k in (s, s + 1) if k in heard], *([] if near.several_instants else [buckets])]
     for some in seen:
         if sum(len(heard[k].ids) for k in some) >= few and _come(_join([heard[k] for k in some]), few, near):
             return True
@@ -194,47 +194,47 @@ def _may_jump(stretches: list[float], heard: Heard, near: Cell) -> bool:
     return s + 1 in heard and s + 2 in heard
 
 
-def _come(cell: Cell, few: int, near: Cell) -> bool:
+def _come(cell: BucketStatistics, few: int, near: BucketStatistics) -> bool:
     """Have so many ids come, at two instants? One is enough if it is the one that is known."""
     count = count_ids(cell.ids)
     return cell.several_instants and (count >= max(2, few) or (few == 1 and np.array_equal(cell.ids, near.ids)))
 
 
-def _join(cells: list[Cell]) -> Cell:
+def _join(cells: list[BucketStatistics]) -> BucketStatistics:
     first, *others = cells
     for each in others:
         first = first.join(each)
     return first
 
 
-# --- hearing ---
+# --- What one chunk has heard -----------------------------------------------------------------------------------------
+#
 # What has one chunk heard of its groups, and which of its rows run ahead of the others?
 #
-# Rows are numbered by *cells*, a group's stretches of time (`heard`). What the chunk alone shows of a group's ground
-# is
+# Rows are numbered by *cells*, a group's time buckets. What the chunk alone shows of a group's frontier is
 # enough to know which rows are better not dropped, since they may be held; where a group really stands, its state
 # knows.
 
 
-class Hearing:
-    """Collects what one chunk has heard of its groups. `length` of a stretch; inf: time is not cut, no id counts."""
+class BucketCollector:
+    """Collects what one chunk has heard of its groups. `length` of a bucket; inf: time is not cut, no id counts."""
 
     def __init__(self, length: float) -> None:
         self.length = length
-        self.numbers: dict[tuple[int, float], int] = {}  # (group, stretch) -> cell
-        self.cells: list[Cell] = []
-        self.of_group: dict[int, dict[float, int]] = {}  # group -> stretch -> cell
-        self.grounds: dict[int, float] = {}  # group -> its ground, as far as this chunk shows it
+        self.numbers: dict[tuple[int, float], int] = {}  # (group, bucket) -> cell
+        self.cells: list[BucketStatistics] = []
+        self.of_group: dict[int, dict[float, int]] = {}  # group -> bucket -> cell
+        self.frontiers: dict[int, float] = {}  # group -> its frontier, as far as this chunk shows it
 
     def hear(self, group: Ints, arrived: Floats, ids: Words | None) -> Ints:
         """(n,) the cells of these rows, numbered in the chunk; `ids`: hashes."""
         if self.length == math.inf:
             return self._hear_newest(group, arrived)
-        cell, of, stretch, least, greatest, rows = find_buckets(group, arrived, self.length)
+        cell, of, bucket, least, greatest, rows = find_buckets(group, arrived, self.length)
         hashes, size = sketch(cell, len(of), ids)
-        plain = zip(*(each.tolist() for each in (of, stretch, least, greatest, rows, size)), strict=True)
+        plain = zip(*(each.tolist() for each in (of, bucket, least, greatest, rows, size)), strict=True)
         places = [
-            self._add(g, s, Cell(low, high, count, hashes[k, :m].copy()))
+            self._add(g, s, BucketStatistics(low, high, count, hashes[k, :m].copy()))
             for k, (g, s, low, high, count, m) in enumerate(plain)
         ]
         numbers: Ints = np.array(places, np.int64)[cell]
@@ -246,14 +246,14 @@ class Hearing:
         last, count = newest(group, arrived, int(group.max()) + 1), np.bincount(group)
         places = np.empty(len(last), np.int64)
         for g in np.flatnonzero(count).tolist():
-            places[g] = self._add(g, 0.0, Cell(last[g], last[g], int(count[g]), NO_IDS))
+            places[g] = self._add(g, 0.0, BucketStatistics(last[g], last[g], int(count[g]), NO_IDS))
         return places[group]
 
-    def _add(self, group: int, stretch: float, cell: Cell) -> int:
-        place = self.numbers.setdefault((group, stretch), len(self.cells))
+    def _add(self, group: int, bucket: float, cell: BucketStatistics) -> int:
+        place = self.numbers.setdefault((group, bucket), len(self.cells))
         if place == len(self.cells):
             self.cells.append(cell)
-            self.of_group.setdefault(group, {})[stretch] = place
+            self.of_group.setdefault(group, {})[bucket] = place
         else:
             self.cells[place] = self.cells[place].join(cell)
         return place
@@ -266,9 +266,9 @@ class Hearing:
         for group, places in self.of_group.items():
             if max(places) - min(places) > 1:
                 heard = self.heard(group)
-                self.grounds[group] = moved(self.grounds.get(group, min(heard)), heard)
-                for stretch, place in places.items():
-                    reached[place] = stretch <= self.grounds[group] + 1
+                self.frontiers[group] = moved(self.frontiers.get(group, min(heard)), heard)
+                for bucket, place in places.items():
+                    reached[place] = bucket <= self.frontiers[group] + 1
         return None if reached.all() else reached[cell]
 
     def groups(self) -> Ints:
@@ -279,6 +279,6 @@ class Hearing:
         """(cells,) the greatest time of each."""
         return np.array([cell.greatest for cell in self.cells])
 
-    def heard(self, group: int) -> dict[float, Cell]:
+    def heard(self, group: int) -> dict[float, BucketStatistics]:
         """What was heard of a group."""
-        return {stretch: self.cells[place] for stretch, place in self.of_group.get(group, {}).items()}
+        return {bucket: self.cells[place] for bucket, place in self.of_group.get(group, {}).items()}

@@ -24,15 +24,17 @@ from fogline.errors import FoglineError
 from fogline.impute.own import ImputeFunction
 from fogline.kernels.compile import CARRIED, copy_used, count_used, levels
 from fogline.monitor import Monitor
+from fogline.pipeline.exchange import BucketRows
 from fogline.pipeline.plan import Plan, make_plan
+from fogline.pipeline.plans import Plans
 from fogline.pipeline.sensors import SensorStage
-from fogline.pipeline.stages import dealt, screened
-from fogline.pipeline.state import MemoryCells
-from fogline.pipeline.time_buckets import Cell
+from fogline.pipeline.stages import dealt, pruned
+from fogline.pipeline.time_buckets import BucketStatistics
 from fogline.query import Query, Rule
 from fogline.repository.access import TreeAccess
 from fogline.repository.history import Column, History
 from fogline.repository.repository import Repository
+from fogline.state.store import MemoryStore
 from fogline.tables import skyline
 
 WINDOWS: tuple[Mapping[str, Any], ...] = ({"lifetime": 5}, {"last": 50}, {"expires": "until"})
@@ -115,7 +117,7 @@ def steps() -> Iterator[str]:
 
 
 def _share(rows: pa.Table) -> None:
-    """Ticks of so many rows that several threads work on them, and what stretches of time have heard."""
+    """Ticks of so many rows that several threads work on them, and what buckets of time have heard."""
     uncertain = rows.set_column(rows.schema.get_field_index("c"), "c", _uncertain(rows.column("c").to_pylist()))
     before = threads()
     allow(max(2, before))
@@ -125,7 +127,7 @@ def _share(rows: pa.Table) -> None:
         monitor.advance(now, uncertain.set_column(rows.schema.get_field_index("t"), "t", times))
     allow(before)
     ids = np.arange(2, dtype=np.uint64)
-    Cell(0.0, 1.0, 2, ids).join(Cell(0.0, 1.0, 2, ids))
+    BucketStatistics(0.0, 1.0, 2, ids).join(BucketStatistics(0.0, 1.0, 2, ids))
 
 
 def _look_up(random: np.random.Generator) -> None:
@@ -153,15 +155,14 @@ def _use(repository: Repository | None) -> None:
 
 def _screen(plan: Plan, table: pa.Table) -> None:
     if not plan.deals:
-        for _ in screened(plan, table.to_batches()):
+        for _ in pruned(Plans.alone(plan), table.to_batches()):
             pass
         return
-    packets: dict[int, list[bytes]] = {}
-    for out in dealt(plan, table.to_batches()):
-        for row in out.to_pylist():
-            packets.setdefault(row["bucket"], []).append(row["packet"])
-    for bucket, some in packets.items():
-        SensorStage(plan, small=0).take(bucket, None, some, MemoryCells())
+    buckets: dict[int, list[BucketRows]] = {}
+    for bucket, rows in dealt(Plans.alone(plan), table.to_batches()):
+        buckets.setdefault(bucket, []).append(rows)
+    for bucket, some in buckets.items():
+        SensorStage(plan, small=0).take(bucket, some, MemoryStore())
 
 
 def _middle(batch: pa.RecordBatch) -> Mapping[str, Any]:

@@ -91,21 +91,18 @@ def _length(given: Any, name: str, query: Query, kind: pa.DataType) -> float:
     return float(given) if number else float(duration(given))  # type: ignore[arg-type]
 
 
-# --- watermark ---
+# --- Event times ------------------------------------------------------------------------------------------------------
+#
 # Which event time stands for an instant of the stream's clock?
 #
-# Event times are milliseconds from 0 on. A timestamp is its own event time, cut to milliseconds. A number is mapped
-# by
+# Event times are milliseconds from 0 on. A timestamp is its own event time, cut to milliseconds. A number is mapped by
 # the bits of its float64, which are in the order of the numbers: 53 of them fit, negative numbers and fractions
-# included,
-# so the unit of the numbers need not be known.
+# included, so the unit of the numbers need not be known.
 #
 # A slice of rows has reached the instant that half of its (group, id) pairs, and two at least, have reached: no id
-# moves
-# the query's clock alone. Where rows are few, a slice may hold one pair only, time and again. So pairs of small
-# slices
-# are remembered (`Farthest`): the clock is also where two of them have come together, in whatever slices and batches.
-# The engine that keeps one state for all groups does so; Spark has no state before its watermark.
+# moves the query's clock alone. Where rows are few, a slice may hold one pair only, time and again. So pairs of small
+# slices are remembered (`Farthest`): the clock is also where two of them have come together, in whatever slices and
+# batches. The engine that keeps one state for all groups does so; Spark has no state before its watermark.
 
 FIRST = 64  # rows of a slice that nearly always show that it has many pairs
 FEW = 4  # pairs of a slice: half of them are two, so it makes no difference how they are cut into slices

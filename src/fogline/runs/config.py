@@ -33,7 +33,7 @@ from fogline.output.sink import RunInfo, Sink, close_all, places_of
 from fogline.pipeline.limits import Full, GroupLimits
 from fogline.pipeline.names import ABOUT, CHANGES, CHECKPOINT, HEALTH, HERE, KINDS, MARK, REJECTS, REPOSITORIES, VIEWS
 from fogline.pipeline.plan import BUCKETS
-from fogline.pipeline.plans import AnyPlan
+from fogline.pipeline.plans import Plans
 from fogline.pipeline.rejects import kind_of_reason, rejected_for_gaps
 from fogline.pipeline.report import group_columns
 from fogline.queries import Asked, Queries, differing, differing_fields, each_of
@@ -316,7 +316,7 @@ class Output:
         """All places, in the order in which they get a batch: the folder last, since files of workers end there."""
         return (*self.config.sinks, *([self.folder] if self.config.keeps else []))
 
-    def info(self, plan: AnyPlan, last: int | None, remark: Callable[[str], None]) -> RunInfo:
+    def info(self, plan: Plans, last: int | None, remark: Callable[[str], None]) -> RunInfo:
         """What sinks may know of a run that has begun; `last`: the last batch that the engine has committed."""
         query = self.config.query
         if self.config.sinks and len({each.latest for each in each_of(query).values()}) > 1:

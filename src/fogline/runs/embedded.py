@@ -19,7 +19,7 @@ from fogline.files.listing import absolute, files_of, is_local
 from fogline.files.settled import Layout
 from fogline.files.unread import Unread
 from fogline.output.folder import LocalFolder
-from fogline.pipeline.plans import AnyPlan
+from fogline.pipeline.plans import Plans
 from fogline.pipeline.report import Journal
 from fogline.runs.batch import from_packed, write_batch
 from fogline.runs.config import RunConfig, RunStatus
@@ -66,7 +66,7 @@ class Embedded(StreamRun):
         self.layout, new = layout_for(self.output, clock, self.remark)
         self.sizes = files_per_batch, max_rows_per_batch or ROWS
 
-        def planned(config: RunConfig) -> AnyPlan:
+        def planned(config: RunConfig) -> Plans:
             return plan_for_files(config, self.layout, follow=follow, buckets=self.output.buckets)
 
         plan = self.begin(self.layout.to_dict() if new else None, planned)
@@ -84,7 +84,7 @@ class Embedded(StreamRun):
         """The last batch that is committed; None: none."""
         return None if self.state.batch < 0 else self.state.batch
 
-    def finish(self, plan: AnyPlan) -> None:
+    def finish(self, plan: Plans) -> None:
         """Do the batch that was begun and not finished, if there is one."""
         EmbeddedRun(self, self.layout, plan, self.state, self.log, *self.sizes).finish()
 
@@ -101,7 +101,7 @@ class EmbeddedRun:
         self,
         running: Embedded,
         layout: Layout,
-        plan: AnyPlan,
+        plan: Plans,
         state: EmbeddedState,
         log: TakenFiles,
         files_per_batch: int | None,

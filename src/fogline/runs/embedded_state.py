@@ -26,7 +26,7 @@ from fogline.files.mark import Span
 from fogline.output.folder import Folder, draft_of
 from fogline.pipeline.names import CHECKPOINT
 
-MAGIC = b"FOGEMBED\x01"  # the last byte is the version of the format
+MAGIC = b"FOGEMBED\x02"  # the last byte is the version of the format
 MANY = 500  # deltas behind a base, at most
 ALL = 2**62  # rows: as many as there are
 SMALL = 2**20  # bytes of deltas for which no base is written

@@ -29,6 +29,7 @@ from fogline.pipeline.decode import SLICE, Decoder, slices
 from fogline.pipeline.loaded import row_bytes, size_of
 from fogline.pipeline.names import HEALTH
 from fogline.pipeline.plan import Plan
+from fogline.pipeline.plans import Plans
 from fogline.rows.reader import lifetime_of
 from fogline.rows.table import usual_table
 from fogline.runs.embedded_state import EmbeddedState
@@ -107,11 +108,11 @@ def estimate(
     sample, steps = list[pa.RecordBatch](), [_Step(0, 0, 0)]
     began, screened = perf_counter(), 0
     with TemporaryDirectory() as nowhere:
-        evaluation = Evaluation(plan, EmbeddedState(LocalFolder(nowhere)))
+        evaluation = Evaluation(Plans.alone(plan), EmbeddedState(LocalFolder(nowhere)))
         for some in _steps(rows):
             for report in evaluation.take([some], time_ns() // 1000):
                 screened += sum(pc.sum(table["screened"]).as_py() for kind, table in report if kind == HEALTH)
-            groups = [group for group, _ in evaluation.loaded.values()]
+            groups = list(evaluation.groups())
             sizes = sum(g.group.live.alive for g in groups), sum(size_of(plan, g) for g in groups)
             steps.append(_Step(steps[-1].rows + some.num_rows, *sizes))
             sample.append(some)
@@ -164,7 +165,7 @@ def _steps(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _span(plan: Plan, sample: list[pa.RecordBatch]) -> float:
     """How much time the sample takes, in units of the clock; rows whose times are far off do not count."""
     decoder, times = Decoder(plan), list[Floats]()
-    for each in slices(with_now(sample, plan, time_ns() // 1000), SLICE):
+    for each in slices(with_now(sample, Plans.alone(plan), time_ns() // 1000), SLICE):
         rows = decoder.decode(each).rows
         taken = np.ones(len(rows.arrived), np.bool_)
         taken[list(rows.refused)] = False

@@ -1,9 +1,9 @@
 """What does one batch change, if all stages run in this process?
 
-As on any engine: rows are decoded and screened (or dealt to the buckets of their sensors, and screened there), parcels
-meet the state of their groups, then the timers fire that the watermark has reached: the greatest event time of the
-batches before. State, cells and timers are entries of `EmbeddedState`. Groups stay loaded between batches as long as
-there is room, so their states are written, and hardly ever read.
+As on any engine: rows are decoded and pruned (or dealt to the buckets of their sensors, and pruned there), what is left
+meets the state of its groups on their shards, then the timers fire that the watermark has reached: the greatest event
+time of the batches before. Rows are handed over as objects. State lies in `EmbeddedState`, in one store for each shard
+and each bucket.
 """
 
 from __future__ import annotations
@@ -11,42 +11,53 @@ from __future__ import annotations
 import json
 import math
 import zlib
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
 
-from fogline.pipeline import stages
 from fogline.pipeline.decode import NOW, asks_now
-from fogline.pipeline.exchange import Parcel
+from fogline.pipeline.exchange import BucketRows, GroupRows
 from fogline.pipeline.loaded import LoadedGroup
-from fogline.pipeline.plans import AnyPlan, kin_of, kin_of_bucket, parcel_of, split_key
+from fogline.pipeline.plans import Plans
 from fogline.pipeline.report import Journal
-from fogline.pipeline.runner import Keepers, Outcome
+from fogline.pipeline.runner import Runners
 from fogline.pipeline.sensors import SensorStage
-from fogline.pipeline.time_buckets import stretches
+from fogline.pipeline.shard import Shard, timer_of
+from fogline.pipeline.stages import Pruned, dealt, of_query, pruned
+from fogline.pipeline.time_buckets import buckets_of
 from fogline.pipeline.watermark import Farthest, HeardPair, event
 from fogline.rows.names import Key
 from fogline.runs.embedded_state import EmbeddedState, Entry
 
-LOADED = 64_000_000  # bytes of the states of groups that stay loaded; loaded, they are about four times as large
-LEAST = 20_000  # bytes that a loaded group counts as, at least
+_WATERMARK, _PAIRS = Entry("watermark"), "pairs"
 
-_GROUP, _TIMER, _WATERMARK, _PAIRS = "group", "timer", Entry("watermark"), "pairs"
+
+class PartStore:
+    """The store of one shard, or of one bucket of sensors, in the state of a run."""
+
+    def __init__(self, state: EmbeddedState, name: str) -> None:
+        self.state, self.name = state, name
+
+    def get(self, namespace: str, key: str = "", part: int = 0) -> bytes | None:
+        return self.state.get(Entry(f"{self.name} {namespace}", key, part))
+
+    def put(self, namespace: str, key: str, part: int, value: bytes) -> None:
+        self.state.put(Entry(f"{self.name} {namespace}", key, part), value)
+
+    def delete(self, namespace: str, key: str, part: int) -> None:
+        self.state.remove(Entry(f"{self.name} {namespace}", key, part))
 
 
 class Evaluation:
-    """The stages of a plan, over one state."""
+    """The stages of a stream's plans, over one state."""
 
-    def __init__(self, plan: AnyPlan, state: EmbeddedState) -> None:
-        self.plan, self.state = plan, state
-        self.keepers = Keepers(plan)
-        self.kin = kin_of(plan)
-        self.sensors = [SensorStage(kin.plan) for kin in self.kin if plan.deals]
-        self.timers = {key: int(saved) for key, saved in state.all(_TIMER)}
-        self.loaded: OrderedDict[Key, tuple[LoadedGroup, int]] = OrderedDict()
-        self.room = LOADED
+    def __init__(self, plans: Plans, state: EmbeddedState) -> None:
+        self.plans, self.state = plans, state
+        self.runners = Runners(plans)
+        self.sensors = [SensorStage(each.plan) for each in plans.shared if plans.deals]
+        due = {shard: timer_of(self.store_of(shard)) for shard in range(plans.shards)}
+        self.timers = {shard: each for shard, each in due.items() if each is not None}
         before, watermark = json.loads(state.get(_WATERMARK) or b"[0, 0]")
         self.before: int = before  # the watermark that the last batch had, an event time in milliseconds
         self.watermark: int = watermark  # and that the next one will have
@@ -58,90 +69,83 @@ class Evaluation:
         return self.watermark > self.before and any(due <= self.watermark for due in self.timers.values())
 
     def take(self, rows: Iterable[pa.RecordBatch], now: int) -> Iterator[Journal]:
-        """What is reported of each group that rows or time have reached; `now`: the machine's clock."""
-        watermark, parcels = self.watermark, dict[Key, list[Parcel]]()
-        for out in self._parcels(with_now(rows, self.plan, now)):
-            columns = (out.column(name).to_pylist() for name in ("group", "parcel"))
-            for key, packed in zip(*columns, strict=True):
-                parcels.setdefault(key, []).append(parcel_of(self.plan, key, packed))
-            times = out.column("event").cast(pa.int64()).drop_null().to_pylist()
-            self.watermark = max([self.watermark, *(time // 1000 for time in times)])
-        for key in list(parcels):
-            some = parcels.pop(key)
-            yield self._turn(key, some, None)
-            self._hear(key, [pair for parcel in some for pair in parcel.pairs])
-        for key in sorted(
-            key for key, due in self.timers.items() if due <= watermark
-        ):  # in one order, as after a restart
-            yield self._turn(key, [], watermark)
+        """What is reported of the groups that rows or time have reached; `now`: the machine's clock.
+
+        Shard after shard, in one order: a batch that is done again after a restart reports the same in the same places.
+        """
+        watermark, come = self.watermark, dict[int, dict[Key, list[GroupRows]]]()
+        for chunk in self._pruned(with_now(rows, self.plans, now)):
+            for shard, query, groups in chunk.by_shard():
+                there = come.setdefault(shard, {})
+                for key, each in groups:
+                    there.setdefault(key, []).append(of_query(chunk.shared, query.plan, each))
+            self.watermark = max(self.watermark, chunk.event or 0)
+        due = {shard for shard, timer in self.timers.items() if timer <= watermark}
+        for number in sorted({*come, *due}):
+            yield from self._step(number, come.pop(number, {}), watermark)
         if (watermark, self.watermark) != (self.before, watermark):
             self.state.put(_WATERMARK, json.dumps([watermark, self.watermark]).encode())
         self.before = watermark
 
-    def _parcels(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        if not self.plan.deals:
-            yield from stages.screened(self.plan, rows)
+    def groups(self) -> Iterator[LoadedGroup]:
+        """All groups, loaded: to see what they take."""
+        for number in range(self.plans.shards):
+            yield from Shard(self.runners.of_shard(number), self.store_of(number)).groups()
+
+    def _pruned(self, rows: Iterable[pa.RecordBatch]) -> Iterator[Pruned]:
+        if not self.plans.deals:
+            yield from pruned(self.plans, rows)
             return
-        packets: dict[int, list[bytes]] = {}
-        for out in stages.dealt(self.plan, rows):
-            columns = (out.column(name).to_pylist() for name in ("bucket", "packet"))
-            for bucket, packet in zip(*columns, strict=True):
-                packets.setdefault(bucket, []).append(packet)
-        for bucket in sorted(packets):
-            entry, cells = Entry("bucket", str(bucket)), self.state.cells("bucket readings", str(bucket))
-            number, own = kin_of_bucket(self.plan, bucket)
-            found, then = self.sensors[number].take(own, self.state.get(entry), packets.pop(bucket), cells)
-            if then is not None:
-                self.state.put(entry, then)
-            yield stages.as_batch(self.kin[number], found)
+        buckets: dict[int, list[BucketRows]] = {}
+        for bucket, some in dealt(self.plans, rows):
+            buckets.setdefault(bucket, []).append(some)
+        for bucket in sorted(buckets):
+            number, own = self.plans.of_bucket(bucket)
+            store = PartStore(self.state, f"bucket {bucket}")
+            yield Pruned(self.plans.shared[number], self.sensors[number].take(own, buckets.pop(bucket), store))
 
-    def _turn(self, key: Key, parcels: list[Parcel], watermark: int | None) -> Journal:
-        known, size = self.loaded.pop(key, (None, 0))
-        self.room += size
-        found = self.state.get(Entry(_GROUP, key)) if known is None else known
-        cells, parts, pages = (self.state.cells(name, key) for name in ("cells", "parts", "pages"))
-        outcome = self.keepers.take(key, found, parcels, watermark=watermark, cells=cells, parts=parts, pages=pages)
-        self._keep(key, outcome)
-        return outcome.journal
+    def store_of(self, shard: int) -> PartStore:
+        """What is kept of a shard."""
+        return PartStore(self.state, f"shard {shard}")
 
-    def _hear(self, key: Key, pairs: list[HeardPair]) -> None:
+    def _step(self, number: int, come: Mapping[Key, list[GroupRows]], watermark: int) -> Iterator[Journal]:
+        """Rows reach the groups of a shard, then time does."""
+        shard = Shard(self.runners.of_shard(number), self.store_of(number))
+        if come:
+            for report in shard.take(come):
+                yield self.runners.named(number, report)
+        self._hear(number, come, shard.frontiers)
+        if shard.index.timer is not None and shard.index.timer <= watermark:
+            for report in shard.take({}, watermark):
+                yield self.runners.named(number, report)
+        timer = shard.finish().timer
+        if timer is None:
+            self.timers.pop(number, None)
+        else:
+            self.timers[number] = timer
+
+    def _hear(self, number: int, come: Mapping[Key, list[GroupRows]], frontiers: Mapping[Key, float]) -> None:
         """The watermark follows the pairs of small slices, but for rows that are held: see `watermark.Farthest`."""
-        if not pairs or key not in self.loaded:
-            return
-        name, plan, own = split_key(self.plan, key)
-        reach = self.loaded[key][0].ahead.ground + 1 if plan.ahead < math.inf else math.inf
-        newest = np.array([each.newest for each in pairs])
-        taken = [each for each, s in zip(pairs, stretches(newest, plan.ahead), strict=True) if s <= reach]
-        before = self.farthest.get(name or "", Farthest())
-        then = before.with_pairs(
-            (each._replace(name=each.name ^ zlib.crc32(own.encode())) for each in taken), plan.ahead
-        )
+        name, plan = self.plans.of_shard(number)
+        before = then = self.farthest.get(name or "", Farthest())
+        for key, some in come.items():
+            pairs = [pair for each in some for pair in each.pairs]
+            if not pairs or key not in frontiers:
+                continue
+            reach = frontiers[key] + 1 if plan.ahead < math.inf else math.inf
+            newest, own = np.array([each.newest for each in pairs]), zlib.crc32(key.encode())
+            near = buckets_of(newest, plan.ahead) <= reach
+            taken: list[HeardPair] = [each for each, is_near in zip(pairs, near.tolist(), strict=True) if is_near]
+            then = then.with_pairs((each._replace(name=each.name ^ own) for each in taken), plan.ahead)
         if then != before:
             self.farthest[name or ""] = then
             self.state.put(Entry(_PAIRS, name or ""), json.dumps(then.to_plain()).encode())
             self.watermark = max(self.watermark, event(plan.kind, then.clock - plan.lateness) or 0)
 
-    def _keep(self, key: Key, outcome: Outcome) -> None:
-        if outcome.state is None:
-            self.state.remove(Entry(_GROUP, key))
-        else:
-            self.state.put(Entry(_GROUP, key), outcome.state)
-            size = len(outcome.state) if outcome.group.log is None else outcome.group.log.size
-            self.loaded[key] = outcome.group, max(size, LEAST)
-            self.room -= max(size, LEAST)
-            while self.room < 0 and len(self.loaded) > 1:
-                self.room += self.loaded.popitem(last=False)[1][1]
-        if outcome.timer is None:
-            self.timers.pop(key, None)
-            self.state.remove(Entry(_TIMER, key))
-        elif self.timers.get(key) != outcome.timer:
-            self.timers[key] = outcome.timer
-            self.state.put(Entry(_TIMER, key), str(outcome.timer).encode())
 
-
-def with_now(rows: Iterable[pa.RecordBatch], plan: AnyPlan, now: int) -> Iterable[pa.RecordBatch]:
+def with_now(rows: Iterable[pa.RecordBatch], plans: Plans, now: int) -> Iterable[pa.RecordBatch]:
     """The rows with the machine's clock, if they are compared with it."""
-    if not asks_now(plan):
+    if not asks_now(plans):
         return rows
     kind = pa.timestamp("us", "UTC")
     return (each.append_column(NOW, pa.repeat(pa.scalar(now, kind), each.num_rows)) for each in rows)

@@ -34,8 +34,8 @@ from fogline.output.about import read_about
 from fogline.output.folder import Folder, LocalFolder
 from fogline.output.sink import begin_all
 from fogline.pipeline.names import REPOSITORIES
-from fogline.pipeline.plan import BUCKETS, Plan
-from fogline.pipeline.plans import AnyPlan, plan_of
+from fogline.pipeline.plan import BUCKETS
+from fogline.pipeline.plans import Plans, plans_of
 from fogline.repository import cache
 from fogline.repository.repository import Repository
 from fogline.runs.config import PLANNED, Output, RunConfig, RunStatus, has_batches
@@ -137,7 +137,7 @@ class StreamRun:
     def look(self) -> None:
         """Remark on what is new around the stream, such as files that are not read, each once."""
 
-    def begin(self, shape: dict[str, Any] | None, planned: Callable[[RunConfig], AnyPlan]) -> AnyPlan:
+    def begin(self, shape: dict[str, Any] | None, planned: Callable[[RunConfig], Plans]) -> Plans:
         """The plan of the next batch; the folder and all sinks are ready for it.
 
         `shape`: what the folder is to know of the columns of a run that begins now; None: it goes on. `planned` makes
@@ -166,7 +166,7 @@ class StreamRun:
         """The last batch that the engine has committed; None: none."""
         raise NotImplementedError
 
-    def finish(self, plan: AnyPlan) -> None:
+    def finish(self, plan: Plans) -> None:
         """Finish the batch that was begun, if there is one, by this plan."""
         raise NotImplementedError
 
@@ -206,11 +206,11 @@ def moved(config: RunConfig) -> RunConfig:
     return replace(config, repository=config.successor, successor=None, formers=before)
 
 
-def must_fit(before: AnyPlan, after: AnyPlan) -> None:
+def must_fit(before: Plans, after: Plans) -> None:
     """An error, if what was kept under one plan cannot go on under the other; nothing has changed yet."""
-    if before.remembers == after.remembers:
+    if before.first.remembers == after.first.remembers:
         return
-    first, then = ("remembers", "does not") if before.remembers else ("does not remember", "does")
+    first, then = ("remembers", "does not") if before.first.remembers else ("does not remember", "does")
     raise FoglineError(
         f"the run {first} what sensors have read, and the new repository {then}: what is kept for the one is of no use "
         "to the other. Fit a repository that names sensors and times as the old one did, or choose another output."
@@ -309,13 +309,13 @@ def expected(config: RunConfig, *, clock: str | None, batch: int) -> list[Estima
     files = files_of(config.stream)
     total = sum(map(size_of, files)) / each
     found = []
-    for one in [plan] if isinstance(plan, Plan) else [own for _, own in plan.named]:
+    for _, one in plan.named:
         rows = (batch for file in files for batch in batches(str(file), layout))
         found.append(estimate(one, rows, total=total, batch=batch, seconds=SECONDS))
     return [one for one in found if one is not None]
 
 
-def _looked_at(config: RunConfig, clock: str | None, remark: Callable[[str], None]) -> tuple[bool, Layout, AnyPlan]:
+def _looked_at(config: RunConfig, clock: str | None, remark: Callable[[str], None]) -> tuple[bool, Layout, Plans]:
     """Whether a run begins now, how its files are read, and its plan; nothing is written."""
     place = LocalFolder(absolute(config.output))
     output = Output(place, as_begun(config, place))
@@ -342,7 +342,7 @@ def _layout_for(
     return layout, False
 
 
-def plans_for_files(output: Output, layout: Layout, *, follow: bool) -> tuple[AnyPlan, AnyPlan | None]:
+def plans_for_files(output: Output, layout: Layout, *, follow: bool) -> tuple[Plans, Plans | None]:
     """The plan of a run, and that of its next batches, if it is to go on with another repository."""
     config, buckets = output.config, output.buckets
     plan = plan_for_files(config, layout, follow=follow, buckets=buckets)
@@ -353,13 +353,13 @@ def plans_for_files(output: Output, layout: Layout, *, follow: bool) -> tuple[An
     return plan, after
 
 
-def plan_for_files(config: RunConfig, layout: Layout, *, follow: bool, buckets: int | None) -> AnyPlan:
+def plan_for_files(config: RunConfig, layout: Layout, *, follow: bool, buckets: int | None) -> Plans:
     """The plan of a run over files; errors name what does not fit."""
     repository = config.repository
     how = {name: getattr(config, name) for name in PLANNED}
     how |= {"clock": layout.clock or None, "versions": layout.versions or None, "moves_idle": follow}
     how |= {"formers": [_giving(each) for each in config.formers]}
-    return plan_of(config.query, layout.schema, opened=_giving(repository), buckets=buckets or BUCKETS, **how)
+    return plans_of(config.query, layout.schema, opened=_giving(repository), buckets=buckets or BUCKETS, **how)
 
 
 def _giving(repository: Repository | None) -> Callable[[], Repository] | None:

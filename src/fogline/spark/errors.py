@@ -4,7 +4,7 @@ A job that fails in a Python worker comes back as a Java stack with Fogline's se
 cannot be read comes back as an error class in capitals. Of what is not known by name, the deepest cause is shown.
 
 One error Fogline provokes itself: a checkpoint of another plan must be refused before any row is read. State of another
-plan refuses itself (`pipeline.state`), but only where its key is met again; with other columns in `by` there are other
+plan refuses itself (`state.format`), but only where its key is met again; with other columns in `by` there are other
 keys, and the old state would lie unread. Spark compares the types of a checkpoint's state variables before the first
 batch. So there is a variable that never has a value, whose type stands for the plan: one field for each part of its
 description, named by it, with a decimal type whose scale is a digit of the plan's digest.
@@ -25,8 +25,8 @@ from pyspark.sql.types import DecimalType, StructField, StructType
 
 from fogline import errors
 from fogline.errors import FoglineError, SnapshotError
-from fogline.pipeline.plans import AnyPlan
-from fogline.pipeline.state import MAGIC, WAY_OUT
+from fogline.pipeline.plans import Plans
+from fogline.state.format import MAGIC, WAY_OUT
 
 NAME = "fogline_plan"
 
@@ -37,7 +37,7 @@ _OTHER_KEYS = "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE"  # keys of other types: up
 _FIELD = re.compile(r"StructField\((\w+),DecimalType")
 
 
-def identity_of(plan: AnyPlan) -> tuple[str, StructType]:
+def identity_of(plan: Plans) -> tuple[str, StructType]:
     """The name and the type of the variable that stands for the plan."""
     begun = plan.begun  # a checkpoint keeps the types of its first run for life
     described = {"version": str(MAGIC[-1]), **begun.described}

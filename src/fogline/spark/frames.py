@@ -23,7 +23,7 @@ from fogline.impute.own import ImputeFunction
 from fogline.impute.protocol import Imputer
 from fogline.output.sink import Sink
 from fogline.pipeline.limits import STOP, GroupLimits
-from fogline.pipeline.plans import AnyPlan
+from fogline.pipeline.plans import Plans
 from fogline.queries import asked_of
 from fogline.query import Query
 from fogline.repository.repository import Repository
@@ -31,7 +31,7 @@ from fogline.runs.config import PLANNED, RunConfig
 from fogline.runs.lock import holding
 from fogline.sinks.places import sinks_of
 from fogline.spark.errors import plainly
-from fogline.spark.pipeline import plan_for
+from fogline.spark.pipeline import plans_for
 from fogline.spark.writing import SparkRun
 
 FRAME = "dataframe:/"  # where the stream of such a run comes from, in about.json
@@ -109,10 +109,10 @@ def run(
         running.mend()
         new = running.output.shape() is None
 
-        def planned(config: RunConfig) -> AnyPlan:
+        def planned(config: RunConfig) -> Plans:
             how = {name: getattr(config, name) for name in PLANNED}
             how |= {"clock": clock, "moves_idle": moves_idle, "buckets": running.output.buckets or buckets}
-            made: AnyPlan = plan_for(df, config.query, config.repository, **how)
+            made: Plans = plans_for(df, config.query, config.repository, **how)
             return made
 
         started = running.watch(df, {} if new else None, planned, when)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 import pyarrow as pa
@@ -24,34 +24,40 @@ from fogline.impute.own import ImputeFunction
 from fogline.impute.protocol import Imputer
 from fogline.pipeline import stages
 from fogline.pipeline.decode import NOW, asks_now, impute_piece, imputed, imputed_schema
-from fogline.pipeline.exchange import Parcel
+from fogline.pipeline.exchange import BucketRows
 from fogline.pipeline.names import CHANGES
-from fogline.pipeline.plan import BUCKETS, Plan
-from fogline.pipeline.plans import AnyPlan, Kin, Plans, kin_of, kin_of_bucket, parcel_of, parcels_of, plan_of
-from fogline.pipeline.report import Journal, schema_of
-from fogline.pipeline.runner import Keepers
+from fogline.pipeline.plan import BUCKETS
+from fogline.pipeline.plans import Plans, plans_of
+from fogline.pipeline.report import schema_of
+from fogline.pipeline.runner import Runners
 from fogline.pipeline.sensors import SensorStage
 from fogline.pipeline.shard import once
-from fogline.pipeline.state import Cells, MemoryCells
 from fogline.queries import Asked, asked_of
 from fogline.query import Query
 from fogline.repository.repository import Repository
-from fogline.rows.names import NO_COLUMNS, Key
 from fogline.runs.profile import Census, counted
 from fogline.runs.spill import Carrier, Spill
 from fogline.saved import table_as_bytes, table_from_bytes
 from fogline.spark.files import Read, reader
 from fogline.spark.partitions import PARTITIONS, bucket_labels
-from fogline.spark.processors import GroupProcessor, SensorProcessor, ShelfProcessor, as_keyed, labelled, shelved
+from fogline.spark.processors import (
+    SensorProcessor,
+    ShardProcessor,
+    bucket_rows,
+    group_rows,
+    packed_bucket,
+    packed_groups,
+)
 from fogline.spark.session import must_keep_streams, warn_once
 from fogline.spark.share import shared
+from fogline.state.store import MemoryStore, StateStore
 
-_PARCELS = "shelf int, parcel binary, event timestamp"
-_CRATES = "shelf int, crate binary, event timestamp"
-_PACKETS = "bucket int, packet binary"
+_GROUPS = "shard int, rows binary, event timestamp"
+_BUCKETS = "bucket int, rows binary"
 _JOURNAL = "kind string, part binary"
 
-Stage = Callable[[Any, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+P = TypeVar("P")  # a plan, or plans
+Stage = Callable[[P, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def watch(
@@ -83,7 +89,7 @@ def watch(
     wrong clock does not end the answer; a length of time, "off", or "auto": ten lifetimes, else a day for timestamps.
     `idle`: how far the clock of a silent group stays behind that of the query, so that its rows expire; a length of
     time. Without it a group's clock is moved by its own rows alone, and groups that lag lose nothing.
-    `buckets`: into how many the sensors are dealt that a repository remembers, and on how many shelves groups lie: so
+    `buckets`: into how many the sensors are dealt that a repository remembers, and on how many shards groups lie: so
     many tasks can work at once; by default as many as there are shuffle partitions, or a multiple of that which is
     eight or more. A checkpoint keeps the number it was begun with, as it keeps the number of partitions.
     `clock`: "number" or "timestamp", where times are texts and neither lifetime nor lateness shows what they mean.
@@ -94,16 +100,16 @@ def watch(
     """
     clocks = {"lateness": lateness, "ahead": ahead, "idle": idle, "clock": clock}
     how = {"every": every, "imputer": imputer, "buckets": buckets, "hindsight": hindsight, "explain": explain, **clocks}
-    plan = plan_for(df, query, repository, **how)
+    plans = plans_for(df, query, repository, **how)
 
     def changes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for table in stages.opened(batches, CHANGES):
             yield from table.to_batches()
 
-    return journal(df, plan).mapInArrow(changes, from_arrow_schema(schema_of(plan, CHANGES), True))
+    return journal(df, plans).mapInArrow(changes, from_arrow_schema(schema_of(plans, CHANGES), True))
 
 
-def journal(df: DataFrame, plan: AnyPlan, spill: Spill | None = None, read: Read | None = None) -> DataFrame:
+def journal(df: DataFrame, plans: Plans, spill: Spill | None = None, read: Read | None = None) -> DataFrame:
     """Changes, rejects and health in one pass, packed: `kind`, and `part`, a table that `pipeline.stages.opened` opens.
 
     `read` makes rows of what the DataFrame holds, such as paths of files; None: it holds rows.
@@ -111,52 +117,48 @@ def journal(df: DataFrame, plan: AnyPlan, spill: Spill | None = None, read: Read
     Of a stream: what is too much to be carried goes where `spill` points, see `runs.spill`.
     """
     if not df.isStreaming:
-        return _parcels(df, plan, read).groupBy("shelf").applyInArrow(_at_the_end(plan), _JOURNAL)
+        return _pruned(df, plans, read).groupBy("shard").applyInArrow(_at_the_end(plans), _JOURNAL)
     must_keep_streams(df.sparkSession)
     warn_once(df.sparkSession)
     # The projection takes the event time away from the operator that follows: the watermark moves its timers, but there
     # is no column left by which it could drop late rows.
-    keyed = _parcels(df, plan, read).withWatermark("event", "0 seconds").drop("event").groupBy("shelf")
-    if isinstance(plan, Plans) or plan.grouped:
-        return keyed.transformWithStateInPandas(ShelfProcessor(plan, spill), _JOURNAL, "Update", "EventTime")
-    processor = GroupProcessor(plan, spill)
-    return keyed.transformWithStateInPandas(processor, _JOURNAL, "Update", "EventTime")
+    keyed = _pruned(df, plans, read).withWatermark("event", "0 seconds").drop("event").groupBy("shard")
+    return keyed.transformWithStateInPandas(ShardProcessor(plans, spill), _JOURNAL, "Update", "EventTime")
 
 
-def _parcels(df: DataFrame, plan: AnyPlan, read: Read | None) -> DataFrame:
-    """What can matter of the rows, one parcel per group and chunk; where there are groups, one crate per shelf."""
-    schema = _CRATES if plan.grouped else _PARCELS
-    if not plan.deals:
-        return with_now(df, plan).mapInArrow(staged(_screened, plan, read), schema)
-    buckets = dealt(df, plan, read).groupBy("bucket")
+def _pruned(df: DataFrame, plans: Plans, read: Read | None) -> DataFrame:
+    """What can matter of the rows: one value for each chunk and shard."""
+    if not plans.deals:
+        return with_now(df, plans).mapInArrow(staged(_pruned_here, plans, read), _GROUPS)
+    buckets = dealt(df, plans, read).groupBy("bucket")
     if not df.isStreaming:
-        return buckets.applyInArrow(_remembered(plan), schema)
-    return buckets.transformWithStateInPandas(SensorProcessor(plan), schema, "Update", "None")
+        return buckets.applyInArrow(_remembered(plans), _GROUPS)
+    return buckets.transformWithStateInPandas(SensorProcessor(plans), _GROUPS, "Update", "None")
 
 
-def _screened(plan: AnyPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in stages.screened(plan, batches, together=plan.grouped):
-        yield shelved(plan, batch)
+def _pruned_here(plans: Plans, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for chunk in stages.pruned(plans, batches):
+        yield packed_groups(plans, chunk)
 
 
-def dealt(df: DataFrame, plan: AnyPlan, read: Read | None = None) -> DataFrame:
-    """Decoded rows in packets for the buckets of their sensors."""
+def dealt(df: DataFrame, plans: Plans, read: Read | None = None) -> DataFrame:
+    """Decoded rows for the buckets of their sensors: one value for each chunk and bucket."""
 
-    def in_buckets(plan: AnyPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in stages.dealt(plan, batches):
-            yield labelled(plan, batch, "bucket")
+    def in_buckets(plans: Plans, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for bucket, rows in stages.dealt(plans, batches):
+            yield packed_bucket(plans, bucket, rows)
 
-    return with_now(df, plan).mapInArrow(staged(in_buckets, plan, read), _PACKETS)
+    return with_now(df, plans).mapInArrow(staged(in_buckets, plans, read), _BUCKETS)
 
 
-def bucket_of(key: Any, plan: AnyPlan) -> int:
+def bucket_of(key: Any, plans: Plans) -> int:
     """Which bucket a key of `dealt` is."""
-    return bucket_labels(plan.all_buckets).index(int(key))
+    return bucket_labels(plans.all_buckets).index(int(key))
 
 
-def with_now(df: DataFrame, plan: AnyPlan) -> DataFrame:
+def with_now(df: DataFrame, plans: Plans) -> DataFrame:
     """The rows with the machine's clock, if they are compared with it: one instant for a micro-batch, kept with it."""
-    return df.withColumn(NOW, current_timestamp()) if asks_now(plan) else df
+    return df.withColumn(NOW, current_timestamp()) if asks_now(plans) else df
 
 
 def rejects(df: DataFrame, query: Query, repository: Repository | None = None) -> DataFrame:
@@ -166,11 +168,11 @@ def rejects(df: DataFrame, query: Query, repository: Repository | None = None) -
     """
     if not isinstance(query, Query):
         raise FoglineError("rejects looks at rows for one query; of several, `run` and `fogline run` report them all.")
-    plan = plan_for(df, query, repository)
-    return with_now(df, plan).mapInArrow(staged(stages.refused, plan), "row string, reason string")
+    plans = plans_for(df, query, repository)
+    return with_now(df, plans).mapInArrow(staged(stages.refused, plans.first), "row string, reason string")
 
 
-def plan_for(
+def plans_for(
     df: DataFrame,
     query: Asked | Mapping[str, Query],
     repository: Repository | None = None,
@@ -179,11 +181,8 @@ def plan_for(
     schema: pa.Schema | None = None,
     formers: Sequence[Repository | None] = (),
     **how: Any,
-) -> Any:
-    """The `Plan` for this DataFrame, or for rows of this schema; of several queries, their `Plans`.
-
-    Errors name what does not fit.
-    """
+) -> Plans:
+    """The plans for this DataFrame, or for rows of this schema; errors name what does not fit."""
     if not isinstance(df, DataFrame):
         raise FoglineError(f"watch takes a Spark DataFrame, not {type(df).__name__}; a Monitor takes the others.")
     if repository is not None and not isinstance(repository, Repository):
@@ -194,7 +193,7 @@ def plan_for(
     number = buckets_for(df.sparkSession) if buckets is None else buckets
     columns = to_arrow_schema(df.schema, timezone="UTC") if schema is None else schema
     before = [None if each is None else shared(each, df.sparkSession) for each in formers]
-    return plan_of(asked_of(query), columns, opened=opened, buckets=number, formers=before, **how)
+    return plans_of(asked_of(query), columns, opened=opened, buckets=number, formers=before, **how)
 
 
 def buckets_for(spark: SparkSession) -> int:
@@ -204,7 +203,7 @@ def buckets_for(spark: SparkSession) -> int:
 
 
 def staged(
-    stage: Stage, plan: AnyPlan, read: Read | None = None
+    stage: Stage[P], plan: P, read: Read | None = None
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A stage of `fogline.pipeline` as a function of the batches alone; `read` stands before it."""
 
@@ -214,74 +213,59 @@ def staged(
     return run
 
 
-def _remembered(plan: AnyPlan) -> Callable[[Any, pa.Table], pa.Table]:
+def _remembered(plans: Plans) -> Callable[[Any, pa.Table], pa.Table]:
     def remembered(key: Any, table: pa.Table) -> pa.Table:
-        packets = [each.as_py() for each in table.column("packet")]
-        number, bucket = kin_of_bucket(plan, bucket_of(key[0].as_py(), plan))
-        kin = kin_of(plan)[number]
-        parcels, _ = SensorStage(kin.plan).take(bucket, None, packets, MemoryCells())
-        return pa.Table.from_batches([as_keyed(plan, kin, parcels)])
+        number, bucket = plans.of_bucket(bucket_of(key[0].as_py(), plans))
+        come = bucket_rows(plans, number, table.column("rows").to_pylist())
+        groups = SensorStage(plans.shared[number].plan).take(bucket, come, MemoryStore())
+        return pa.Table.from_batches([packed_groups(plans, stages.Pruned(plans.shared[number], groups))])
 
     return remembered
 
 
-def _at_the_end(plan: AnyPlan) -> Callable[[Any, pa.Table], pa.Table]:
+def _at_the_end(plans: Plans) -> Callable[[Any, pa.Table], pa.Table]:
     def at_the_end(key: Any, table: pa.Table) -> pa.Table:
         schema, frames = pa.schema([("kind", pa.string()), ("part", pa.binary())]), list[dict[str, list[object]]]()
-        for report in _journals(plan, key[0].as_py(), table):
-            frames += Carrier(None).carry(report)
+        runners, shard = Runners(plans), bucket_labels(plans.shards).index(int(key[0].as_py()))
+        come = group_rows(plans, shard, table.column("rows").to_pylist())
+        for report in once(runners.of_shard(shard), come):
+            frames += Carrier(None).carry(runners.named(shard, report))
         return pa.Table.from_batches([pa.record_batch(each, schema=schema) for each in frames], schema)
 
     return at_the_end
 
 
-def _journals(plan: AnyPlan, label: int, table: pa.Table) -> Iterator[Journal]:
-    keepers = Keepers(plan)
-    if not plan.grouped:
-        parcels = [parcel_of(plan, NO_COLUMNS, each.as_py()) for each in table.column("parcel")]
-        yield keepers.take(NO_COLUMNS, None, parcels, end=True).journal
-        return
-    shelf, groups = bucket_labels(plan.all_shelves).index(int(label)), dict[Key, list[Parcel]]()
-    for crate in table.column("crate"):
-        for group, parcel in parcels_of(plan, shelf, crate.as_py()):
-            groups.setdefault(group, []).append(parcel)
-    for report in once(keepers.of_shelf(shelf), groups):
-        yield keepers.named(shelf, report)
-
-
-# --- imputing ---
+# --- Imputing ---------------------------------------------------------------------------------------------------------
+#
 # What may each missing value of a DataFrame be, written out? The stage of `fogline.pipeline`, carried by Spark tasks.
 
 
 def impute(df: DataFrame, query: Query, repository: Repository) -> DataFrame:
     """One row per possible value of each missing cell: by…, id, time, attribute, value, probability, rule."""
-    plan = plan_for(df, query, repository, hindsight=False)  # what is known as a row comes
+    plans = plans_for(df, query, repository, hindsight=False)  # what is known as a row comes
+    plan = plans.first
     schema = from_arrow_schema(imputed_schema(plan), True)
     if not plan.remembers:
         return df.mapInArrow(staged(imputed, plan), schema)
-    buckets = dealt(df, plan).groupBy("bucket")
+    buckets = dealt(df, plans).groupBy("bucket")
     if not df.isStreaming:
-        return buckets.applyInArrow(_remembered_by_sensor(plan), schema)
+        return buckets.applyInArrow(_remembered_by_sensor(plans), schema)
     must_keep_streams(df.sparkSession)
-    packed = buckets.transformWithStateInPandas(ImputeProcessor(plan), "part binary", "Update", "None")
+    packed = buckets.transformWithStateInPandas(ImputeProcessor(plans), "part binary", "Update", "None")
     return packed.mapInArrow(_opened, schema)
 
 
-def _remembered_by_sensor(plan: Plan) -> Callable[[Any, pa.Table], pa.Table]:
+def _remembered_by_sensor(plans: Plans) -> Callable[[Any, pa.Table], pa.Table]:
     def remembered(key: Any, table: pa.Table) -> pa.Table:
-        packets = [each.as_py() for each in table.column("packet")]
-        return _imputed(SensorStage(plan), bucket_of(key[0].as_py(), plan), None, packets, MemoryCells())[0]
+        come = bucket_rows(plans, 0, table.column("rows").to_pylist())
+        return _imputed(SensorStage(plans.first), bucket_of(key[0].as_py(), plans), come, MemoryStore())
 
     return remembered
 
 
-def _imputed(
-    stage: SensorStage, bucket: int, state: bytes | None, packets: list[bytes], cells: Cells
-) -> tuple[pa.Table, bytes | None]:
-    piece, context, then = stage.impute(bucket, state, packets, cells)
-    if piece is None:
-        return imputed_schema(stage.plan).empty_table(), then
-    return impute_piece(stage.plan, piece, context), then
+def _imputed(stage: SensorStage, bucket: int, come: list[BucketRows], store: StateStore) -> pa.Table:
+    rows, context = stage.impute(bucket, come, store)
+    return imputed_schema(stage.plan).empty_table() if rows is None else impute_piece(stage.plan, rows, context)
 
 
 def _opened(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -293,14 +277,12 @@ def _opened(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 class ImputeProcessor(SensorProcessor):
     """Readings of a bucket of sensors have come, and gaps are to be imputed."""
 
-    def _take(
-        self, kin: Kin, stage: SensorStage, bucket: int, state: bytes | None, packets: list[bytes]
-    ) -> tuple[Any, Any]:
-        table, then = _imputed(stage, bucket, state, packets, self.cells)
-        return pd.DataFrame({"part": [table_as_bytes(table).tobytes()]}), then
+    def _take(self, stage: SensorStage, number: int, bucket: int, come: list[BucketRows]) -> Any:
+        return pd.DataFrame({"part": [table_as_bytes(_imputed(stage, bucket, come, self.store)).tobytes()]})
 
 
-# --- census ---
+# --- Profile ----------------------------------------------------------------------------------------------------------
+#
 # Does a DataFrame fit its query and repository? The census of `fogline.pipeline`, counted by Spark tasks.
 
 
@@ -321,7 +303,8 @@ def census(
     how: dict[str, Any] = {"lateness": lateness, "ahead": ahead, "clock": clock}
     if layout is not None:
         how |= {"schema": layout.schema, "clock": layout.clock or None, "versions": layout.versions or None}
-    plan = plan_for(df, query, repository, **how)
+    plans = plans_for(df, query, repository, **how)
+    plan = plans.first
     read = None if layout is None else reader(layout)
     names = df.columns if layout is None else layout.columns.names
 
@@ -331,6 +314,6 @@ def census(
         )
 
     total = Census(absent=[name for name in plan.extra if name not in names])
-    for row in with_now(df, plan).mapInArrow(count, "found string").collect():
+    for row in with_now(df, plans).mapInArrow(count, "found string").collect():
         total.add(json.loads(row["found"]))
     return total

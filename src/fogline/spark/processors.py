@@ -1,4 +1,9 @@
-"""How are cells of state kept by Spark? As a map from numbers to bytes, of the key that is being handled."""
+"""What does Spark call for each key of a micro-batch, and where does it keep state?
+
+A key is a shard of groups, or a bucket of sensors. The processors are thin: they open what came, give the stages of
+`fogline.pipeline` a store, and register the timer. Stages are imported when the first rows are there (see `Packed`).
+Here is also where rows are packed for Spark to carry: all groups of one shard in one value.
+"""
 
 from __future__ import annotations
 
@@ -10,48 +15,39 @@ import pyarrow as pa
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
-from fogline.rows.names import NO_COLUMNS
 from fogline.spark.partitions import bucket_labels
 from fogline.spark.workers import allow_threads
 
 if TYPE_CHECKING:
-    from fogline.pipeline.exchange import Parcel
-    from fogline.pipeline.loaded import LoadedGroup
-    from fogline.pipeline.plan import Plan
-    from fogline.pipeline.plans import AnyPlan, Kin
-    from fogline.pipeline.runner import Keeper, Keepers, Outcome
+    from fogline.pipeline.exchange import BucketRows, GroupRows
+    from fogline.pipeline.plans import Plans
+    from fogline.pipeline.runner import Runners
     from fogline.pipeline.sensors import SensorStage
-    from fogline.pipeline.state import Cells
+    from fogline.pipeline.stages import Pruned
     from fogline.rows.names import Key
     from fogline.runs.spill import Carrier, Spill
 
 
-class MapCells:
-    """The cells of a state variable, or those of one group in it; each call is a round trip to the JVM."""
+class SparkStore:
+    """The store of the key that is being handled: one map of Spark's state. Each call is a round trip to the JVM."""
 
-    def __init__(self, state: Any, *group: str) -> None:
-        self.state, self.group = state, group
+    def __init__(self, handle: StatefulProcessorHandle) -> None:
+        self.state = handle.getMapState("state", "namespace string, key string, part int", "saved binary")
 
-    def get(self, number: int) -> bytes:
-        return bytes(self.state.getValue((*self.group, number))[0])
+    def get(self, namespace: str, key: str = "", part: int = 0) -> bytes | None:
+        found = self.state.getValue((namespace, key, part))
+        return None if found is None else bytes(found[0])
 
-    def put(self, number: int, saved: bytes) -> None:
-        self.state.updateValue((*self.group, number), (saved,))
+    def put(self, namespace: str, key: str, part: int, value: bytes) -> None:
+        self.state.updateValue((namespace, key, part), (value,))
 
-    def remove(self, number: int) -> None:
-        self.state.removeKey((*self.group, number))
-
-
-def cells_of(handle: StatefulProcessorHandle, name: str) -> MapCells:
-    """Cells under this name."""
-    return MapCells(handle.getMapState(name, "number int", "saved binary"))
+    def delete(self, namespace: str, key: str, part: int) -> None:
+        self.state.removeKey((namespace, key, part))
 
 
-# --- packed ---
-# How does a processor travel without all that it needs?
+# --- How a processor travels without all that it needs ----------------------------------------------------------------
 #
-# Before the first batch of a query Spark starts a Python process for each stateful operator, only to ask its
-# processor
+# Before the first batch of a query Spark starts a Python process for each stateful operator, only to ask its processor
 # for the names and types of its state. What is `Packed` travels as bytes, and is unpacked, with the modules that it
 # needs, when it is first asked for: that process imports neither the compiler nor the stages, which takes a second.
 
@@ -78,290 +74,148 @@ class Packed(Generic[T]):
         self._values, self._bytes = [], packed
 
 
-# --- processors ---
-# What does Spark call for each key of a micro-batch?
-#
-# Thin parts: they read and write state and timers, and hand everything to the engine-free stages of `fogline.pipeline`,
-# which
-# are imported when the first rows are there (see `packed`).
-
-
-class GroupProcessor(StatefulProcessor):
-    """Rows of the only group have come, or its timer fires. (Where there are several, see `shelves`.)"""
-
-    def __init__(self, plan: Plan, spill: Spill | None = None) -> None:
-        from fogline.spark.errors import identity_of
-
-        self.packed, self.identity = Packed((plan, spill)), identity_of(plan)
-        self.waits, self.changes = plan.lateness > 0, plan.query.latest
-        self.settles = plan.settles and plan.remembers
-
-    @property
-    def plan(self) -> Plan:
-        """How the stream is watched."""
-        return self.packed.get()[0]
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        self.handle = handle
-        self.state = handle.getValueState("group", "mark binary, saved binary")
-        self.large = handle.getValueState("large", "saved binary")  # what is large lies apart, to be read if need be
-        self.cells = cells_of(handle, "waiting") if self.waits else None
-        self.parts = cells_of(handle, "readings") if self.settles else None
-        self.pages = cells_of(handle, "pages") if self.changes else None
-        handle.getValueState(*self.identity)
-        self.made: tuple[Keeper, Carrier] | None = None  # when rows are there: Spark also calls this where none are
-
-    def handleInputRows(self, key: Any, rows: Iterable[Any], timerValues: Any) -> Iterator[Any]:
-        from fogline.pipeline.exchange import Parcel
-
-        parcels = [Parcel.from_bytes(bytes(each), self.plan) for frame in rows for each in frame["parcel"]]
-        yield from self._take(parcels, None)
-
-    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
-        yield from self._take([], timerValues.getCurrentWatermarkInMs())
-
-    def close(self) -> None:
-        """Files that were too much to be carried are whole."""
-        if self.made is not None:
-            self.made[1].close()
-
-    def _make(self) -> tuple[Keeper, Carrier]:
-        from fogline.pipeline.runner import Keeper
-        from fogline.runs.spill import Carrier
-
-        plan, spill = self.packed.get()
-        allow_threads()
-        return Keeper(plan), Carrier(spill)
-
-    def _take(self, parcels: list[Parcel], watermark: int | None) -> Iterator[Any]:
-        self.made = self.made or self._make()
-        keeper, carrier = self.made
-        outcome = keeper.take(
-            NO_COLUMNS, self._read(), parcels, watermark=watermark, cells=self.cells, parts=self.parts, pages=self.pages
-        )
-        self._write(outcome)
-        if outcome.timer != outcome.before or watermark is not None:
-            if outcome.before is not None and watermark is None:
-                self.handle.deleteTimer(outcome.before)
-            if outcome.timer is not None:
-                self.handle.registerTimer(outcome.timer)
-        return map(pd.DataFrame, carrier.carry(outcome.journal))
-
-    def _read(self) -> bytes | LoadedGroup | None:
-        from fogline.pipeline import loaded as cache
-
-        found = self.state.get()
-        self.found, self.apart = found is not None, found is not None and found[1] is None
-        if found is None:
-            return None
-        mark, saved = found
-        if not self.apart:
-            return bytes(saved)
-        return cache.pop((bytes(mark), self.plan.digest)) or bytes(self.large.get()[0])
-
-    def _write(self, outcome: Outcome) -> None:
-        from fogline.pipeline import loaded as cache
-
-        if outcome.state is None:
-            self._clear()
-            return
-        if len(outcome.state) < cache.LARGE:
-            self.state.update((b"", outcome.state))
-            if self.apart:
-                self.large.clear()
-            return
-        mark = cache.digest(outcome.state)
-        self.state.update((mark, None))
-        self.large.update((outcome.state,))
-        if outcome.group.log is None:  # else what lies apart has been cached
-            cache.put((mark, self.plan.digest), outcome.group, len(outcome.state))
-
-    def _clear(self) -> None:
-        if self.found:
-            self.state.clear()
-        if self.apart:
-            self.large.clear()
+# --- What is called ---------------------------------------------------------------------------------------------------
 
 
 class SensorProcessor(StatefulProcessor):
     """Readings of a bucket of sensors have come."""
 
-    def __init__(self, plan: AnyPlan) -> None:
+    def __init__(self, plans: Plans) -> None:
         from fogline.spark.errors import identity_of
 
-        self.packed, self.number, self.identity = Packed(plan), plan.all_buckets, identity_of(plan)
+        self.packed, self.number, self.identity = Packed(plans), plans.all_buckets, identity_of(plans)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self.state, self.cells = handle.getValueState("sensors", "saved binary"), cells_of(handle, "parts")
+        self.store = SparkStore(handle)
         handle.getValueState(*self.identity)
         self.buckets = {label: k for k, label in enumerate(bucket_labels(self.number))}
-        self.stages: dict[int, tuple[Kin, SensorStage]] = {}  # made when needed: Spark also calls this without rows
+        self.stages: dict[int, SensorStage] = {}  # made when needed: Spark also calls this where no rows are
 
     def handleInputRows(self, key: Any, rows: Iterable[Any], timerValues: Any) -> Iterator[Any]:
-        packets = [bytes(each) for frame in rows for each in frame["packet"]]
-        found, (kin, stage, bucket) = self.state.get(), self._stage(self.buckets[int(key[0])])
-        out, state = self._take(kin, stage, bucket, None if found is None else bytes(found[0]), packets)
-        if state is not None:
-            self.state.update((state,))
-        yield out
+        plans = self.packed.get()
+        number, bucket = plans.of_bucket(self.buckets[int(key[0])])
+        come = bucket_rows(plans, number, (each for frame in rows for each in frame["rows"]))
+        yield self._take(self._stage(number), number, bucket, come)
 
-    def _stage(self, bucket: int) -> tuple[Kin, SensorStage, int]:
-        """Whose sensors lie in a bucket, their stage, and which of their buckets it is."""
-        from fogline.pipeline.plans import kin_of, kin_of_bucket
+    def _stage(self, number: int) -> SensorStage:
         from fogline.pipeline.sensors import SensorStage
 
-        number, own = kin_of_bucket(self.packed.get(), bucket)
         if number not in self.stages:
-            kin = kin_of(self.packed.get())[number]
-            self.stages[number] = kin, SensorStage(kin.plan)
-        return *self.stages[number], own
+            self.stages[number] = SensorStage(self.packed.get().shared[number].plan)
+        return self.stages[number]
 
-    def _take(
-        self, kin: Kin, stage: SensorStage, bucket: int, state: bytes | None, packets: list[bytes]
-    ) -> tuple[Any, Any]:
-        """What goes on from here, and the state if it is another."""
-        parcels, then = stage.take(bucket, state, packets, self.cells)
-        return as_frame(self.packed.get(), kin, parcels), then
+    def _take(self, stage: SensorStage, number: int, bucket: int, come: list[BucketRows]) -> Any:
+        """What goes on from here."""
+        from fogline.pipeline.stages import Pruned
+
+        plans = self.packed.get()
+        chunk = Pruned(plans.shared[number], stage.take(bucket, come, self.store))
+        frame: pd.DataFrame = packed_groups(plans, chunk).to_pandas()
+        return frame.assign(event=frame["event"].dt.tz_localize(None))
 
     def close(self) -> None:
         """Nothing is held."""
 
 
-def as_frame(plan: AnyPlan, kin: Kin, parcels: list[tuple[Key, Parcel]]) -> pd.DataFrame:
-    """Parcels as Spark takes them from a stateful operator: see `as_keyed`."""
-    frame: pd.DataFrame = as_keyed(plan, kin, parcels).to_pandas()
-    return frame.assign(event=frame["event"].dt.tz_localize(None))
+class ShardProcessor(StatefulProcessor):
+    """Rows of a shard's groups have come, or its timer fires, which is the first of its groups' timers."""
 
-
-def as_keyed(plan: AnyPlan, kin: Kin, parcels: list[tuple[Key, Parcel]]) -> pa.RecordBatch:
-    """Parcels as rows of a record batch: shelf, crate, event time; where there is one group, shelf, parcel, event."""
-    from fogline.pipeline.stages import as_batch, as_crates
-
-    return shelved(plan, as_crates(kin, parcels) if plan.grouped else as_batch(kin, parcels))
-
-
-def shelved(plan: AnyPlan, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with the label of each shelf; the only group lies on one of its own."""
-    if plan.grouped:
-        return labelled(plan, batch, "shelf")
-    return batch.set_column(0, "shelf", pa.array([0] * batch.num_rows, pa.int32()))
-
-
-def labelled(plan: AnyPlan, batch: pa.RecordBatch, name: str) -> pa.RecordBatch:
-    """The batch with labels in place of the numbers of buckets or shelves, so that Spark deals them evenly."""
-    labels = pa.array(bucket_labels(plan.all_shelves if name == "shelf" else plan.all_buckets), pa.int32())
-    return batch.set_column(batch.schema.get_field_index(name), name, labels.take(batch[name]))
-
-
-# --- shelves ---
-# What does Spark call where there are groups: for each shelf of them, once in a micro-batch?
-#
-# As `processors` it is a thin part: it reads and writes state and timers, and hands everything to `fogline.pipeline`. A
-# shelf's timer is the first of its groups' timers.
-
-
-class KeyedStates:
-    """States of a variable of the shelf that is being handled, by the keys of groups; each call is a round trip."""
-
-    def __init__(self, state: Any) -> None:
-        self.state = state
-
-    def get(self, key: Key) -> bytes:
-        return bytes(self.state.getValue((key,))[0])
-
-    def put(self, key: Key, saved: bytes) -> None:
-        self.state.updateValue((key,), (saved,))
-
-    def remove(self, key: Key) -> None:
-        self.state.removeKey((key,))
-
-
-class ShelfStore:
-    """What is kept of the shelf that is being handled."""
-
-    def __init__(self, handle: StatefulProcessorHandle, named: dict[str, bool]) -> None:
-        self.state = handle.getValueState("shelf", "saved binary")
-        self.pages = cells_of(handle, "pages")
-        self.large = KeyedStates(handle.getMapState("large", "group string", "saved binary"))
-        self.maps = [
-            handle.getMapState(name, "group string, number int", "saved binary") if there else None
-            for name, there in named.items()
-        ]
-
-    def index(self) -> bytes | None:
-        """What was put there; None: nothing."""
-        found = self.state.get()
-        return None if found is None else bytes(found[0])
-
-    def put_index(self, saved: bytes | None) -> None:
-        """Keep it, instead of what is there; None: nothing."""
-        if saved is None:
-            self.state.clear()
-        else:
-            self.state.update((saved,))
-
-    def cells(self, key: Key) -> tuple[Cells | None, Cells | None, Cells | None]:
-        """Of one group: for rows that wait, readings, and turns."""
-        waiting, readings, turns = (None if each is None else MapCells(each, key) for each in self.maps)
-        return waiting, readings, turns
-
-
-class ShelfProcessor(StatefulProcessor):
-    """Rows of a shelf's groups have come, or its timer fires."""
-
-    def __init__(self, plan: AnyPlan, spill: Spill | None = None) -> None:
+    def __init__(self, plans: Plans, spill: Spill | None = None) -> None:
         from fogline.spark.errors import identity_of
 
-        self.packed, self.identity, self.number = Packed((plan, spill)), identity_of(plan), plan.all_shelves
-        self.named = {
-            "waiting": plan.lateness > 0,
-            "readings": plan.settles and plan.remembers,
-            "turns": plan.latest,
-        }
+        self.packed, self.number, self.identity = Packed((plans, spill)), plans.shards, identity_of(plans)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self.handle, self.store = handle, ShelfStore(handle, self.named)
+        self.handle, self.store = handle, SparkStore(handle)
         handle.getValueState(*self.identity)
-        self.shelves = {label: k for k, label in enumerate(bucket_labels(self.number))}
-        self.made: tuple[Keepers, Carrier] | None = None  # when rows are there: Spark also calls this where none are
+        self.shards = {label: k for k, label in enumerate(bucket_labels(self.number))}
+        self.made: tuple[Runners, Carrier] | None = None  # when rows are there: Spark also calls this where none are
 
     def handleInputRows(self, key: Any, rows: Iterable[Any], timerValues: Any) -> Iterator[Any]:
-        from fogline.pipeline.plans import parcels_of
-
-        plan, parcels, shelf = self.packed.get()[0], dict[str, list["Parcel"]](), self.shelves[int(key[0])]
-        for frame in rows:
-            for each in frame["crate"]:
-                for group, parcel in parcels_of(plan, shelf, bytes(each)):
-                    parcels.setdefault(group, []).append(parcel)
-        yield from self._take(shelf, parcels, None)
+        shard = self.shards[int(key[0])]
+        come = group_rows(self.packed.get()[0], shard, (each for frame in rows for each in frame["rows"]))
+        yield from self._take(shard, come, None)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
-        yield from self._take(self.shelves[int(key[0])], {}, timerValues.getCurrentWatermarkInMs())
+        yield from self._take(self.shards[int(key[0])], {}, timerValues.getCurrentWatermarkInMs())
 
     def close(self) -> None:
         """Files that were too much to be carried are whole."""
         if self.made is not None:
             self.made[1].close()
 
-    def _make(self) -> tuple[Keepers, Carrier]:
-        from fogline.pipeline.runner import Keepers
+    def _make(self) -> tuple[Runners, Carrier]:
+        from fogline.pipeline.runner import Runners
         from fogline.runs.spill import Carrier
 
-        plan, spill = self.packed.get()
+        plans, spill = self.packed.get()
         allow_threads()
-        return Keepers(plan), Carrier(spill)
+        return Runners(plans), Carrier(spill)
 
-    def _take(self, number: int, parcels: dict[Key, list[Parcel]], watermark: int | None) -> Iterator[Any]:
-        from fogline.pipeline.shard import Shelf
+    def _take(self, number: int, come: dict[Key, list[GroupRows]], watermark: int | None) -> Iterator[Any]:
+        from fogline.pipeline.shard import Shard
 
         self.made = self.made or self._make()
-        keepers, carrier = self.made
-        shelf = Shelf(keepers.of_shelf(number), self.store)
-        for report in shelf.take(parcels, watermark):
-            yield from map(pd.DataFrame, carrier.carry(keepers.named(number, report)))
-        before, timer = shelf.finish()
+        runners, carrier = self.made
+        shard = Shard(runners.of_shard(number), self.store)
+        for report in shard.take(come, watermark):
+            yield from map(pd.DataFrame, carrier.carry(runners.named(number, report)))
+        before, timer = shard.finish()
         if timer != before or watermark is not None:
             if before is not None and watermark is None:
                 self.handle.deleteTimer(before)
             if timer is not None:
                 self.handle.registerTimer(timer)
+
+
+# --- How rows travel --------------------------------------------------------------------------------------------------
+#
+# Keys are labels of shards and buckets, such that Spark deals them evenly to its partitions.
+
+
+def packed_groups(plans: Plans, chunk: Pruned) -> pa.RecordBatch:
+    """Rows of groups: label of the shard, rows packed, event time that they have reached. Queries share the bytes."""
+    from fogline.pipeline.exchange import pack_groups
+
+    labels, packed = bucket_labels(plans.shards), dict[int, bytes]()
+    shards, values = list[int](), list[bytes]()
+    for shard, _, groups in chunk.by_shard():
+        if id(groups) not in packed:
+            packed[id(groups)] = pack_groups(chunk.shared.plan, groups)
+        shards.append(labels[shard])
+        values.append(packed[id(groups)])
+    times = pa.array([None if chunk.event is None else chunk.event * 1000] * len(shards), pa.int64())
+    columns = [pa.array(shards, pa.int32()), pa.array(values, pa.binary()), times.cast(pa.timestamp("us", "UTC"))]
+    return pa.record_batch(columns, ["shard", "rows", "event"])
+
+
+def group_rows(plans: Plans, shard: int, packed: Iterable[Any]) -> dict[Key, list[GroupRows]]:
+    """The rows of a shard's groups again."""
+    from fogline.pipeline.exchange import unpack_groups
+    from fogline.pipeline.stages import of_query
+
+    name, plan = plans.of_shard(shard)
+    shared, come = plans.shared_by_name[name], dict[str, list["GroupRows"]]()
+    for each in packed:
+        for key, rows in unpack_groups(plan, bytes(each)):
+            come.setdefault(key, []).append(of_query(shared, plan, rows))
+    return come
+
+
+def packed_bucket(plans: Plans, bucket: int, rows: BucketRows) -> pa.RecordBatch:
+    """Rows for a bucket of sensors: its label, rows packed."""
+    from fogline.pipeline.exchange import pack_bucket
+
+    label, packed = (
+        bucket_labels(plans.all_buckets)[bucket],
+        pack_bucket(plans.shared[plans.of_bucket(bucket)[0]].plan, rows),
+    )
+    return pa.record_batch([pa.array([label], pa.int32()), pa.array([packed], pa.binary())], ["bucket", "rows"])
+
+
+def bucket_rows(plans: Plans, number: int, packed: Iterable[Any]) -> list[BucketRows]:
+    """The rows for a bucket again; `number`: of the shared plan."""
+    from fogline.pipeline.exchange import unpack_bucket
+
+    plan = plans.shared[number].plan
+    return [unpack_bucket(plan, bytes(each)) for each in packed]

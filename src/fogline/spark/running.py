@@ -13,14 +13,14 @@ from fogline.files.listing import is_local
 from fogline.files.settled import Layout
 from fogline.files.unread import Unread
 from fogline.kafka.client import is_topic
-from fogline.pipeline.plans import AnyPlan
+from fogline.pipeline.plans import Plans
 from fogline.runs.checkpoint import SourceLog
 from fogline.runs.config import PLANNED, Output, RunConfig, RunStatus
 from fogline.spark import files
 from fogline.spark.errors import plainly
 from fogline.spark.files import Read
 from fogline.spark.kafka import Topic, reader
-from fogline.spark.pipeline import plan_for
+from fogline.spark.pipeline import plans_for
 from fogline.spark.writing import SparkRun
 
 Remark = Callable[[str], None]
@@ -103,11 +103,11 @@ class Run(SparkRun):
         self.rows = rows = opened(self.spark, self.output, **how, clock=clock, remark=self.remark)
         layout = rows.layout
 
-        def planned(config: RunConfig) -> AnyPlan:
+        def planned(config: RunConfig) -> Plans:
             how = {name: getattr(config, name) for name in PLANNED}
             how |= {"clock": layout.clock or None, "versions": layout.versions or None, "formers": config.formers}
             how |= {"moves_idle": follow, "buckets": self.output.buckets, "schema": layout.schema}
-            made: AnyPlan = plan_for(rows.stream, config.query, config.repository, **how)
+            made: Plans = plans_for(rows.stream, config.query, config.repository, **how)
             return made
 
         trigger = {"processingTime": "0 seconds"} if follow else {"availableNow": True}

@@ -26,7 +26,7 @@ from fogline.output.folder import Folder
 from fogline.output.folder_sink import file_of
 from fogline.pipeline.limits import LARGE
 from fogline.pipeline.names import CHANGES, CHECKPOINT, HEALTH, REJECTS, VIEWS
-from fogline.pipeline.plans import AnyPlan
+from fogline.pipeline.plans import Plans
 from fogline.pipeline.stages import opened
 from fogline.runs.batch import Collected, collected, from_packed, write_batch
 from fogline.runs.checkpoint import Synced, mend
@@ -121,7 +121,7 @@ class SparkRun(StreamRun):
         self,
         source: DataFrame,
         shape: dict[str, Any] | None,
-        planned: Callable[[RunConfig], AnyPlan],
+        planned: Callable[[RunConfig], Plans],
         trigger: dict[str, Any],
         read: Read | None = None,
     ) -> StreamingQuery:
@@ -133,13 +133,13 @@ class SparkRun(StreamRun):
         """The last batch that Spark has committed; None: none."""
         return self._last("commits")
 
-    def finish(self, plan: AnyPlan) -> None:
+    def finish(self, plan: Plans) -> None:
         """The batch that was begun is done as it was begun."""
         if self._last("offsets") != self._last("commits"):
             self._started(plan, {"once": True}).awaitTermination()
 
-    def _started(self, plan: AnyPlan, trigger: dict[str, Any]) -> StreamingQuery:
-        count = None if plan.grouped or plan.deals else 1
+    def _started(self, plan: Plans, trigger: dict[str, Any]) -> StreamingQuery:
+        count = None if plan.shards > 1 or plan.deals else 1
         with starting_a_query(self.spark, count):  # one group needs no more than one state store
             report = journal(self.source, plan, self._spill(count), self.read)
             writer = report.writeStream.foreachBatch(self._write).queryName("fogline")
