@@ -91,7 +91,8 @@ def test_a_run_without_rejects_and_a_folder_without_a_run_are_named_so(place):
     assert "it may be table, json, csv" in run("rejects", "out", "--format", "jason", code=2).stderr
 
 
-def test_a_reader_may_leave_early(place):
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_a_reader_may_leave_early(place, form):
     Path("in", "3.csv").write_text(HEAD + "".join(f"row{k},9,1,no\n" for k in range(20_000)))
     watched()
     words = [
