@@ -6,7 +6,7 @@
 | Algorithm 1, framework | `framework.py` |
 | section 3, DDs, conceptual lattice, Algorithm 2 | `lattice.py` |
 | section 4, Lemma 1, Lemma 2, Lemma 3 | `pruning.py` |
-| sections 5.1, 5.3.1, skyline tree, Algorithm 3, Algorithm 4, Property 1 to Property 4, Lemma 4 to Lemma 6 | `skyline_tree.py` |
+| sections 5.1, 5.3.1, skyline tree, Algorithms 3 and 4, Properties 1 to 4, Lemmas 4 to 6 | `skyline_tree.py` |
 | section 5.2, index I_j: grid, R*-tree, aggregates, insertion | `index.py`, compiled in `lab/kernels/rtree.py` |
 | section 5.2, histograms | `histograms.py`, compiled in `lab/kernels/histograms.py` |
 | section 5.3.2, Algorithm 5, Lemma 7, Lemma 8 | `refinement.py` |

@@ -12,9 +12,9 @@ import pytest
 from lab.case import real
 from lab.experiment import Plot, Reading, Scope
 from lab.experiments import EXPERIMENTS, beyond, common, coverage, efficiency, fscore, peers, pruning, uncorrected
-from lab.experiments.uncorrected import PrintedTree, UncertainRow, probability
 from lab.imputers import imputer
 from lab.maintainers import Tree
+from lab.paper.objects import Cell, Imputed
 from lab.race import Pair, race, system
 from tests.lab.conftest import SMALL
 
@@ -157,27 +157,29 @@ def test_a_library_that_is_not_installed_is_reported_as_missing(monkeypatch):
     assert all(row["missing"] for row in peers.nan_measure({"library": "pymoo"}, QUICK))
 
 
-def point(id: int, arrives: int, expires: int, *values: float) -> UncertainRow:
-    """A thing on a line, all values as likely."""
-    return UncertainRow(id, arrives, expires, np.array([values]).T, np.full(len(values), 1 / len(values)))
+def point(id: int, arrives: int, expires: int, *cells: list[float]) -> Imputed:
+    """All values of a cell are as likely."""
+    return Imputed.of(id, arrives, expires, [Cell.of(values) for values in cells])
 
 
-def test_the_printed_tree_loses_a_row_that_a_newcomer_inherits_without_beating_it():
-    c, n, o = point(0, 0, 20, 2), point(1, 1, 5, 3, 0), point(2, 2, 20, 1)
+def test_the_printed_tree_loses_a_row_that_a_newcomer_inherits_without_dominating_it():
+    c, n, o = point(0, 0, 20, [2], [2]), point(1, 1, 5, [3, 0], [3]), point(2, 2, 20, [1], [3])
     truth, found = uncorrected.compare([c, n, o], 0.5)
-    assert truth[6] == {0}
-    assert found["printed, whole window"][6] == set()
-    assert found["fogline"] == truth
+    assert truth[6] == {0, 2}
+    assert found["printed, whole window"][6] == {2}
+    assert found["corrected"] == found["fogline"] == truth
 
 
-def test_the_printed_tree_is_right_where_nothing_is_uncertain():
+def test_on_a_line_the_lemmas_prune_the_row_in_between_and_nothing_is_lost():
+    truth, found = uncorrected.compare([point(0, 0, 20, [2]), point(1, 1, 5, [3, 0]), point(2, 2, 20, [1])], 0.5)
+    assert found["printed, whole window"] == truth
+    assert found["printed, without lemmas"][6] == set() != truth[6]
+
+
+def test_every_form_is_right_where_nothing_is_uncertain():
     rng = np.random.default_rng(3)
-    tree, things = PrintedTree(0.5), []
-    for k in range(30):
-        things.append(
-            UncertainRow(k, k, k + int(rng.integers(1, 12)), rng.integers(5, size=(1, 2)).astype(float), np.ones(1))
-        )
-        tree.delete(k)
-        tree.insert(things[-1])
-        window = [each for each in things if k < each.expires]
-        assert tree.answer(window) == {each.id for each in window if probability(each, window) > 0.5}
+    rows = [
+        point(k, k, k + int(rng.integers(1, 12)), *([x] for x in rng.integers(5, size=2).tolist())) for k in range(30)
+    ]
+    truth, found = uncorrected.compare(rows, 0.5)
+    assert all(given == truth for given in found.values())
