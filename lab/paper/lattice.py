@@ -231,8 +231,9 @@ class DataRepository:
 
     def outlines(self, o: Incomplete, chosen: Mapping[int, LatticeNode | None]) -> Iterable[Imputed]:
         """o_i^p as the index knows it, depth by depth: an object that is nowhere worse, in an MBR that holds it."""
+        known = [Cell.of(x) for x in o.values]
         for depth in range(1 + max(self.lattices[j].height for j in chosen)):
-            low, high, cells = o.values.copy(), o.values.copy(), [Cell.of(x) for x in o.values]
+            low, high, cells = o.values.copy(), o.values.copy(), list(known)
             for j, node in chosen.items():
                 low[j], high[j], cells[j] = self.lattices[j].outline(node, o.values, depth)
             yield Imputed(o.id, o.arrives, o.expires, cells, low, high)

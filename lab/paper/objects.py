@@ -40,6 +40,9 @@ from lab.case import LabError
 INSTANCES = 5_000_000  # of one object: more are not listed
 
 
+_ONE, _SURE = np.ones(1), np.array([1.0, 0.0])
+
+
 class Cell(NamedTuple):
     """The distribution of one attribute."""
 
@@ -55,6 +58,8 @@ class Cell(NamedTuple):
         [0.33, 0.67]
         """
         values = np.atleast_1d(np.asarray(values, np.float64))
+        if len(values) == 1:
+            return cls(values, _ONE, _SURE)
         weights = np.ones(len(values)) if weights is None else np.asarray(weights, np.float64)
         merged, which = np.unique(values, return_inverse=True)
         share = np.bincount(which, weights) / weights.sum()
@@ -64,11 +69,13 @@ class Cell(NamedTuple):
 
     def at_least(self, x: ArrayLike) -> Floats:
         """Pr{A >= x}."""
-        return np.asarray(self.tail[np.searchsorted(self.values, x, "left")])
+        found: Floats = self.tail[self.values.searchsorted(x, "left")]
+        return found
 
     def above(self, x: ArrayLike) -> Floats:
         """Pr{A > x}."""
-        return np.asarray(self.tail[np.searchsorted(self.values, x, "right")])
+        found: Floats = self.tail[self.values.searchsorted(x, "right")]
+        return found
 
 
 @dataclass(eq=False, slots=True)
@@ -169,6 +176,16 @@ def dominance_over(a: Imputed, points: Floats) -> Floats:
         at_least *= reached
         equal *= reached - over
     return np.asarray(at_least - equal)
+
+
+def dominance_of(point: Floats, o: Imputed) -> float:
+    """Pr{x ≺ o} for a point x (d,)."""
+    at_most = equal = 1.0
+    for x, cell in zip(point, o.cells, strict=True):
+        over = float(cell.above(x))
+        at_most *= 1 - over
+        equal *= float(cell.at_least(x)) - over
+    return at_most - equal
 
 
 def dominance_probability(a: Imputed, b: Imputed) -> float:

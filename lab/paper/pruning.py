@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from lab.paper.objects import Cell, Imputed, dominance_over, dominance_probability, dominates, enough, likely
+from lab.paper.objects import Imputed, dominance_of, dominance_over, dominates, enough, likely
 
 
 def spatial(n: Imputed, o: Imputed, alpha: float) -> bool:
@@ -36,8 +36,7 @@ def max_corner(n: Imputed, o: Imputed, alpha: float) -> bool:
 
 def min_corner(n: Imputed, o: Imputed, alpha: float) -> bool:
     """Lemma 3: Pr{n.min ≺ o} >= 1 - α."""
-    corner = Imputed.of(n.id, n.arrives, n.expires, [Cell.of(x) for x in n.min])
-    return enough(dominance_probability(corner, o), alpha)
+    return enough(dominance_of(n.min, o), alpha)
 
 
 SPATIAL, MAX_CORNER, MIN_CORNER, GENERAL = 1, 2, 3, 0  # GENERAL: by the condition of Algorithm 3 alone
