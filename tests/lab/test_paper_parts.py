@@ -272,3 +272,13 @@ def test_every_algorithm_lemma_property_and_equation_is_found_by_its_number():
     ]
     missing = [each for each in numbered if not re.search(rf"{re.escape(each)}\b", text)]
     assert not missing
+
+
+def test_every_file_that_the_page_names_is_there():
+    page = PAPER.read_text()
+    first = re.findall(r"^\|[^|]*\|([^|]*)\|", page, re.MULTILINE)
+    own = {name for cell in first for name in re.findall(r"`([a-z_]+\.py)`", cell)}
+    assert own == {path.name for path in Path("lab/paper").glob("*.py")} - {"__init__.py"}
+    named = re.findall(r"`((?:[a-z_]+/)*[a-z_]+\.(?:py|json))`", page)
+    folders = [Path(), Path("src/fogline"), Path("lab/paper"), Path("tests/lab")]
+    assert [name for name in named if not any((folder / name).exists() for folder in folders)] == []

@@ -145,6 +145,34 @@ def test_as_printed_the_listed_example_is_lost_in_another_order_and_without_lemm
     assert [[id for id, _ in lost] for _, lost, _ in errors(line, PRINTED, lemmas=())] == [["c"]]
 
 
+def test_as_printed_an_expired_object_is_below_layer_1_and_corrected_never():
+    """c, which o inherits, expires before o."""
+    stream = listed("1/2", point("n", 0, 5, (3, 0), 3), point("c", 1, 8, 2, 2), point("o", 2, 20, 1, 3))
+    below = {}
+    for form in (CORRECTED, PRINTED):
+        system = SkyIDS(0.5, form=form)
+        for tick in oracle.replay(stream.calls, stream.attributes, **stream.window):
+            new = [imputed(cloud) for cloud in tick.windows.get((), ()) if cloud.arrived == tick.time]
+            system.advance(tick.time, new)
+            if tick.time == 8:
+                below[form] = [str(node.object.id) for layer in system.tree.layers()[1:] for node in layer]
+    assert below == {CORRECTED: [], PRINTED: ["('c', 1)"]}
+
+
+def test_where_all_live_equally_long_the_lemmas_prune_no_newcomer_but_by_others_of_its_timestamp():
+    rng = np.random.default_rng(3)
+    R = rng.integers(0, 4, (30, 2)).astype(float)
+    repository = DataRepository(R, ["a0", "a1"], [Rule({"a0": 1}, "a1", 9)], units=UNITS)
+    for together, pruned in ((1, False), (5, True)):
+        system = SkyIDS(0.5, repository)
+        for t in range(60):
+            points = rng.integers(0, 4, (together, 2)).astype(float)
+            points[rng.random(together) < 0.5, 1] = np.nan
+            system.advance(t, [Incomplete((t, k), t, t + 8, point) for k, point in enumerate(points)])
+        assert any(system.pruning.through_index.values()) == pruned
+        assert system.pruning.counts["spatial"] > 0, "newcomers prune what is there"
+
+
 def test_as_printed_probabilities_over_the_tree_alone_are_too_high():
     """p and q each dominate x with 1/3, so P(x) = 4/9. But x dominates both with 2/3, and prunes them."""
     stream = listed("1/2", point("p", 0, 9, (0, 0, 3)), point("q", 1, 9, (0, 0, 3)), point("x", 2, 9, 2))
