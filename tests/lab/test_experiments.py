@@ -25,6 +25,9 @@ EXPECTED = (
 )
 
 
+CLAIMED_BY: dict[str, str] = {}  # claim of the paper -> experiment, as far as they were read
+
+
 @pytest.fixture
 def tiny(monkeypatch):
     """Streams of some hundred rows."""
@@ -67,7 +70,9 @@ def test_a_folder_without_real_sets_is_as_good_as_none(tmp_path):
         assert list(each.trials(Scope(tmp_path))) == list(each.trials(Scope()))
 
 
-@pytest.mark.parametrize(("second", "verdict"), [(0.5, "differs"), (2.0, "confirmed"), (1.1, "differs")])
+@pytest.mark.parametrize(
+    ("second", "verdict"), [(0.5, "flatter or faster"), (2.0, "holds"), (1.1, "flatter or faster")]
+)
 def test_a_knob_goes_some_way_only_if_all_seeds_agree(second, verdict):
     """Time doubles with the first seed; with the second, for maintenance, it may not."""
     rows = [
@@ -99,6 +104,11 @@ def test_rows_can_be_drawn_and_read(name, folder, tiny):
     assert isinstance(reading, Reading)
     assert reading.text.endswith(".")
     assert name == "nan" or not re.search(r"\bnan\b", reading.text)
+    for found in reading.findings:
+        assert CLAIMED_BY.setdefault(found.claim, name) == name, "a claim is counted once"
+        assert (found.reason == "") == (found.verdict == "holds")
+    claims = [found.claim for found in reading.findings]
+    assert len(set(claims)) == len(claims)
     for plot in experiment.plots:
         assert isinstance(plot, Plot)
         columns = {plot.x, plot.y, plot.series, plot.facet, *plot.where} - {None}
