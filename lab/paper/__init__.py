@@ -14,6 +14,7 @@
 | section 6.1, synthetic data | `generator.py` |
 
 Words are the paper's here: an *object* is a row, an *instance* one of its possible points, a *sample* a row of R.
-Equations have the numbers of their labels in the paper's source (eq1 to eq12, eq14). Lines of algorithms are counted as
-the paper's text counts them.
+Equations have the numbers of their labels in the paper's source (eq1 to eq12, eq14), and so have Tables 1, 2 and 5 of
+its running example; Table 7 holds the rules of the experiments. Lines of algorithms are counted as the paper's text
+counts them.
 """

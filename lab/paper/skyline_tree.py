@@ -5,10 +5,10 @@ a superset of the answers (Property 1, Property 2, Property 3). Lines are number
 
 Two forms from one source. *As printed*, Algorithm 3 takes "likely dominated" for transitive (Lemma 5, Lemma 6; the
 appendix calls Lemma 6 Dominance Transitivity and proves another statement): when n is pruned by o, lines 8 and 36 hand
-all children of n to o, which may dominate none of them. α = 0.5: n = (3 or 0, 3) is the parent of c = (2, 2); o = (1,
-3) replaces n and inherits c; at n.exp, c is missing from layer 1 and from the answer. *Corrected*, o inherits a child
-of n only if Pr{o ≺ c} >= 1 - α, as it is whenever n is pruned by Lemma 1. A child with another parent to be found is
-inserted again; one that o dominates until it expires is pruned as well.
+all children of n to o, which may dominate none of them. For α = 0.5 let n = (3 or 0, 3) be the parent of c = (2, 2).
+Then o = (1, 3) replaces n and inherits c; at n.exp, c is missing from layer 1 and from the answer. *Corrected*, o
+inherits a child of n only if Pr{o ≺ c} >= 1 - α, which is so whenever n is pruned by Lemma 1. If o dominates the child
+until it expires, the child is pruned as well; other children look for a parent as newcomers do.
 
 Where else the paper contradicts itself here:
 
