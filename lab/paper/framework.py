@@ -23,7 +23,7 @@ from time import perf_counter
 from typing import Any
 
 from lab.paper.lattice import DataRepository, LatticeNode
-from lab.paper.objects import Boxes, Imputed, Incomplete, dominates, possible_dominators
+from lab.paper.objects import Boxes, Imputed, Incomplete, dominates
 from lab.paper.pruning import LEMMAS, SPATIAL, Pruning
 from lab.paper.refinement import Refinement
 from lab.paper.skyline_tree import SkylineTree
@@ -157,7 +157,7 @@ class SkyIDS:
         for entry in near:
             if entry.waiting is not None:
                 self._complete(entry)
-        return possible_dominators(o, [entry.object for entry in near])
+        return [entry.object for entry in near if entry.object is not o]
 
     def _complete(self, entry: Entry) -> None:
         assert self.repository is not None

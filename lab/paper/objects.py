@@ -240,6 +240,8 @@ def lower_bound(o: Imputed, dominators: Iterable[Imputed]) -> float:
     left, worst = 1.0, o.min[None]
     for c in dominators:
         left *= 1 - float(dominance_over(c, worst)[0])
+        if not left:
+            break
     return left
 
 
