@@ -74,7 +74,7 @@ class Lattice:
         intervals: int = INTERVALS,
     ) -> None:
         """R (n, d); `rules`: the determinants of each rule, column -> ε."""
-        self.then, self.corrected = then, corrected
+        self.then, self.corrected, self.intervals = then, corrected, intervals
         self.everything = Cell.of(R[:, then])  # level 0
         self.misled = 0  # how often an estimate promised samples that are not there
         self.columns = tuple(sorted({j for each in rules for j in each}))  # U_j
@@ -111,7 +111,7 @@ class Lattice:
         self.everything = Cell.of(np.concatenate((old.values, more[:, self.then])), counts)
         if self.columns:
             self.index.append(more[:, self.columns], more[:, self.then])
-            self.histograms = Histograms.of(self.index, INTERVALS)
+            self.histograms = Histograms.of(self.index, self.intervals)
 
     @property
     def samples(self) -> int:

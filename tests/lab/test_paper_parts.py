@@ -161,6 +161,32 @@ def test_a_ceiling_holds_for_whichever_doubtful_samples_match():
         assert all(share[high > v].sum() <= cell.above(v) + 1e-12 for v in (0.0, 1.0, 5.0, 9.0))
 
 
+def too_low(corrected: bool) -> int:
+    """Of random gaps, how many outlines are somewhere below the imputed values. Buckets are wider than queries."""
+    found = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        first = rng.integers(0, 40, 60).astype(float)
+        R = np.stack((first, np.round(first + rng.normal(0, 4, 60))), axis=1)
+        lattice = Lattice(R, 1, [{0: 6.0}], corrected=corrected, units=UNITS, intervals=8)
+        for x in rng.integers(0, 40, 5):
+            values = np.array([float(x), np.nan])
+            node = lattice.select(values)
+            cell = lattice.impute(node, values)
+            for depth in range(lattice.height + 1):
+                outline = lattice.outline(node, values, depth)
+                assert outline.low <= cell.values[0]
+                assert outline.high >= cell.values[-1]
+                found += bool((cell.above(cell.values) > outline.ceiling.above(cell.values) + 1e-12).any())
+    return found
+
+
+def test_as_printed_counts_of_touched_buckets_make_outlines_that_are_too_low_and_corrected_never():
+    """A bucket that Q only touches counts in full, though its low values may lie outside."""
+    assert too_low(corrected=True) == 0
+    assert too_low(corrected=False) > 0
+
+
 def test_as_printed_an_estimate_from_histograms_may_promise_samples_that_are_not_there():
     """A cell has samples at 0 and 4.9, its histogram the interval up to 1.25: within 0.5 of 1.5, as 0 is not."""
     R = np.array([[0.0, 1.0], [4.9, 2.0], [5.0, 3.0]])
