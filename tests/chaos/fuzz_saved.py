@@ -12,7 +12,7 @@ import resource
 import struct
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -31,13 +31,25 @@ from fogline.pipeline.exchange import Parcel, from_crate
 from fogline.pipeline.plan import make_plan
 from fogline.pipeline.state import from_cell, from_state
 from fogline.runs.embedded import Embedded
-from fogline.runs.embedded_state import EmbeddedState
 from fogline.saved import MAGIC, pack, unpack
 from tests.chaos.mutating import damaged, every_bit, refused
-from tests.flow.embedding import APPENDED, CASES, NEWEST, changes_of_ids, config_of, learnt, readings, run, write_stream
+from tests.flow.embedding import (
+    APPENDED,
+    CASES,
+    NEWEST,
+    changes_of_ids,
+    config_of,
+    kept,
+    learnt,
+    readings,
+    run,
+    state_of,
+    write_stream,
+)  # fmt: skip
 from tests.walks import QUERY, walks
 
 STATES, CELLS = ("group", "bucket"), ("cells", "parts", "pages", "bucket readings")
+SPACES = (*STATES, *CELLS, "timer", "watermark", "pairs", "cut file")
 
 
 @dataclass(frozen=True)
@@ -123,11 +135,13 @@ def states() -> tuple[Saved, ...]:
             write_stream(case, Path(folder, "in"))
             running = run(config_of(case, Path(folder)))
             plan = _plan(running)
-            kept = EmbeddedState(running.output.place).kept
+            there = {
+                tuple(name): value for (table, *name), value in kept(Path(folder, "out")).items() if table == "state"
+            }
             for what in (*STATES, *CELLS):
-                entries = [entry for entry in kept if entry.what == what][:1]
+                entries = [name for name in there if name[1] == what][:1]
                 read: Callable[[bytes], Any] = from_cell_read if what in CELLS else _state_reader(plan)
-                found += [Saved(f"{what} of {name}", kept[entry], read) for entry in entries]
+                found += [Saved(f"{what} of {name}", there[entry], read) for entry in entries]
     return tuple(found)
 
 
@@ -223,8 +237,9 @@ def checkpoint(name: str) -> Iterator[tuple[Path, Callable[[], Any]]]:
         run(config_of(case, Path(folder)), files_per_batch=1)
 
         def read() -> Any:
-            state = EmbeddedState(place)
-            return state.batch, sorted(state.kept.items()), state.intent(), read_about(place)
+            with closing(state_of(place.root)) as state:
+                whole = {space: list(state.all(space)) for space in SPACES}
+                return state.batch, whole, state.intent(), read_about(place)
 
         yield Path(folder, "out"), read
 

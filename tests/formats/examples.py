@@ -31,7 +31,6 @@ from fogline.pipeline.sensors import Dealer, SensorStage
 from fogline.pipeline.stages import screened
 from fogline.pipeline.state import MemoryCells
 from fogline.repository import store
-from fogline.runs import embedded_state
 from fogline.runs.embedded import Embedded
 from fogline.saved import table_as_bytes, table_from_bytes
 from tests.flow.embedding import APPENDED, NEWEST, Case, changes_of_ids, config_of, readings, reported, write_stream
@@ -230,7 +229,6 @@ def run_of(mode: str) -> Example:
         known = case.repository() and fl.Repository.load(root / "repository")
         with (
             patch.dict(Compaction.__init__.__kwdefaults__ or {}, {"block": 2}),
-            patch.object(embedded_state, "SMALL", 3_000),
             patch("fogline.runs.config.uuid4", lambda: type("Mark", (), {"hex": "0" * 32})),
             patch("fogline.runs.embedded.perf_counter", lambda: 0.0),
             patch("fogline.runs.embedded.time_ns", lambda: 0),
@@ -238,6 +236,7 @@ def run_of(mode: str) -> Example:
             started = Embedded(replace(config_of(case, root), repository=known)).start(files_per_batch=1)
             for _ in range(case.files - LEFT):
                 started.awaitTermination(0)
+            started.running.close()
         shutil.rmtree(root / "repository")
         shutil.move(root, path)
 
@@ -245,7 +244,7 @@ def run_of(mode: str) -> Example:
         resumed(path, empty, case)
         return plain([reported(empty / "out", kind) for kind in SHOWN])
 
-    return Example(f"run-{mode}-1", write, read)
+    return Example(f"run-{mode}-2", write, read)
 
 
 def resumed(path: Path, empty: Path, case: Case, **how: Any) -> None:

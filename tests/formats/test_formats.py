@@ -22,11 +22,11 @@ from fogline.output.folder import LocalFolder
 from fogline.pipeline.exchange import Parcel
 from fogline.pipeline.state import MAGIC as STATE
 from fogline.repository import store
-from fogline.runs import embedded_state
 from fogline.runs.config import RunConfig
 from fogline.runs.embedded import Embedded
 from fogline.saved import MAGIC as PACKED
 from fogline.saved import opened, sealed
+from fogline.state import sqlite
 from tests.flow.embedding import APPENDED, NEWEST, config_of
 from tests.formats import examples
 from tests.formats.examples import EXAMPLES, KEPT, RUNS, Example, kept_repository
@@ -59,13 +59,21 @@ def test_every_example_is_of_the_version_that_is_written_now_or_has_one_beside_i
         "sensor-state": STATE[-1],
         "journal": 1,
         "layout": 1,
-        "run": max(about.FORMAT, embedded_state.MAGIC[-1], compaction.FORMAT),
+        "run": max(about.FORMAT, sqlite.FORMAT, compaction.FORMAT),
     }
     newest: dict[str, int] = {}
     for each in EXAMPLES:
         for name, version in re.findall(r"^(.*?)(?:-(?:append|latest|hindsight))?-(\d+)(?:\..*)?$", each.name):
             newest[name] = max(newest.get(name, 0), int(version))
     assert newest == versions, "a format has changed: write an example of it, beside the old one (see README.md)"
+
+
+@pytest.mark.parametrize("mode", RUNS)
+def test_a_run_whose_checkpoint_is_files_of_changes_is_refused_by_name(mode, tmp_path):
+    with pytest.raises(
+        FoglineError, match=r"checkpoint' has format 1; .* reads 2\. .* an older Fogline: go on with that"
+    ):
+        examples.resumed(KEPT / f"run-{mode}-1", tmp_path, RUNS[mode])
 
 
 # --- Another version of Fogline has written it -----------------------------------------------------------------------
@@ -76,9 +84,14 @@ def _raised(content: bytes, place: int, by: int = 1) -> bytes:
 
 
 def _in_json(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    known = json.loads(path.read_text())
+    path.write_text(_changed(path.read_bytes(), change))
+
+
+def _changed(content: bytes, change: Callable[[dict[str, Any]], None]) -> str:
+    known = opened(content)
+    assert known is not None
     change(known)
-    path.write_text(json.dumps(known))
+    return sealed(known)
 
 
 def _beyond(by: int) -> int:
@@ -112,25 +125,24 @@ def a_repository(root: Path, by: int) -> None:
 
 
 def an_output(root: Path, by: int) -> None:
-    shutil.copytree(KEPT / "run-append-1", root, dirs_exist_ok=True)
+    shutil.copytree(KEPT / "run-append-2", root, dirs_exist_ok=True)
     _in_json(root / "out" / "about.json", lambda known: known.update(format=known["format"] + by))
     read_answer(LocalFolder(root / "out"), "out")
 
 
 def a_checkpoint(root: Path, by: int) -> None:
-    shutil.copytree(KEPT / "run-append-1", root, dirs_exist_ok=True)
-    newest = max((root / "out" / "checkpoint" / "state").iterdir())
-    newest.write_bytes(_raised(newest.read_bytes(), 8, by))
+    shutil.copytree(KEPT / "run-append-2", root, dirs_exist_ok=True)
+    file = root / "out" / "checkpoint" / sqlite.FILE
+    file.write_bytes(_raised(file.read_bytes(), 63, by))
     Embedded(config_of(RUNS["append"], root, moved=True)).start()
 
 
 def a_stand(root: Path, by: int) -> None:
-    shutil.copytree(KEPT / "run-append-1", root, dirs_exist_ok=True)
+    shutil.copytree(KEPT / "run-append-2", root, dirs_exist_ok=True)
     (newest,) = (root / "out" / "answers").iterdir()
     table = pq.read_table(newest)
-    known = json.loads(table.schema.metadata[b"fogline"])
-    known["format"] += by
-    pq.write_table(table.replace_schema_metadata({b"fogline": json.dumps(known)}), newest)
+    known = _changed(table.schema.metadata[b"fogline"], lambda known: known.update(format=known["format"] + by))
+    pq.write_table(table.replace_schema_metadata({b"fogline": known}), newest)
     read_answer(LocalFolder(root / "out"), "out")
 
 
@@ -154,7 +166,7 @@ def test_a_repository_whose_tree_has_cells_is_refused_with_the_way_out():
 
 
 def test_a_field_of_about_that_this_version_does_not_know_is_refused_by_name(tmp_path):
-    shutil.copytree(KEPT / "run-append-1", tmp_path, dirs_exist_ok=True)
+    shutil.copytree(KEPT / "run-append-2", tmp_path, dirs_exist_ok=True)
     _in_json(tmp_path / "out" / "about.json", lambda known: known.update(colour="blue"))
     with pytest.raises(FoglineError, match=r"a newer Fogline, which knows of 'colour'.* choose another output"):
         Embedded(config_of(RUNS["append"], tmp_path, moved=True)).start()
@@ -210,7 +222,7 @@ def _named(name: str, base: fl.Query, other: fl.Query) -> str:
 def test_a_run_goes_on_with_no_other_query_and_names_the_field_with_both_values(name, tmp_path):
     other = replace(APPENDED, **OTHER_QUERIES[name])
     case = replace(RUNS["append"], query=other)
-    shutil.copytree(KEPT / "run-append-1", tmp_path, dirs_exist_ok=True)
+    shutil.copytree(KEPT / "run-append-2", tmp_path, dirs_exist_ok=True)
     with pytest.raises(FoglineError, match=_named(name, APPENDED, other)) as refused:
         Embedded(config_of(case, tmp_path, moved=True)).start()
     assert "Go on with the old one, or choose another output." in str(refused.value)
@@ -237,7 +249,7 @@ def test_a_snapshot_of_the_newest_rows_names_what_differs_too():
 def test_a_run_goes_on_in_no_other_way_and_names_both(name, tmp_path):
     now, was = OTHER_RUNS[name]
     other: dict[str, Any] = {name: now}
-    shutil.copytree(KEPT / "run-append-1", tmp_path, dirs_exist_ok=True)
+    shutil.copytree(KEPT / "run-append-2", tmp_path, dirs_exist_ok=True)
     with pytest.raises(FoglineError, match="choose another output") as refused:
         Embedded(replace(config_of(RUNS["append"], tmp_path, moved=True), **other)).start()
     words = str(refused.value)
@@ -246,7 +258,7 @@ def test_a_run_goes_on_in_no_other_way_and_names_both(name, tmp_path):
 
 
 def test_a_run_goes_on_with_no_other_repository_and_with_no_other_hindsight(tmp_path):
-    shutil.copytree(KEPT / "run-hindsight-1", tmp_path, dirs_exist_ok=True)
+    shutil.copytree(KEPT / "run-hindsight-2", tmp_path, dirs_exist_ok=True)
     case = RUNS["hindsight"]
     with pytest.raises(FoglineError, match=r"another hindsight.\n  it was True\n  now it is False\nGo on with the old"):
         Embedded(config_of(case, tmp_path, moved=True, hindsight=False)).start()
@@ -259,5 +271,5 @@ def test_a_run_goes_on_with_no_other_repository_and_with_no_other_hindsight(tmp_
 
 def test_a_run_may_be_silent_for_longer_and_keep_fewer_batches_when_it_goes_on(tmp_path):
     case = RUNS["append"]
-    examples.resumed(KEPT / "run-append-1", tmp_path, case, idle=1000, keep=1)
+    examples.resumed(KEPT / "run-append-2", tmp_path, case, idle=1000, keep=1)
     assert read_answer(LocalFolder(tmp_path / "out"), "out").num_rows

@@ -1,9 +1,9 @@
 """How does a stream of files become a folder of changes in one process, without an engine beside it?
 
 `Embedded` does what `spark.running.Run` does, with the same stages and the same output folder. For each batch: what it
-will read is written down, it is evaluated, its files are put into the output, and then its state is, which commits it
-(`runs.embedded_state`). A batch that was interrupted is done again, from the state before it, and replaces what is
-there of it.
+will read is written down, it is evaluated, its files are put into the output, and then its state is committed
+(`state.sqlite`). A batch that was interrupted is done again, from the state before it, and replaces what is there of
+it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from fogline.output.sink import begin_all, close_all
 from fogline.pipeline.plans import AnyPlan
 from fogline.pipeline.report import Journal
 from fogline.runs.batch import from_packed, write_batch
-from fogline.runs.config import Output, RunConfig, RunStatus
+from fogline.runs.config import Output, RunConfig, RunStatus, refuse_old_checkpoint
 from fogline.runs.embedded_state import EmbeddedState, Intent
 from fogline.runs.evaluation import Evaluation
 from fogline.runs.spill import COLLECTED, Carrier, Spill
 from fogline.runs.start import as_begun, layout_for, moved, plans_for_files
 from fogline.runs.taken import ROWS, FileRows, FoundFile, TakenFiles, batch_of
+from fogline.state.sqlite import refuse_network
 
 PAUSE = 0.2  # seconds between looks for new files
 _PACKED = pa.schema([("kind", pa.string()), ("part", pa.binary())])
@@ -49,11 +50,13 @@ class Embedded:
                     f"{path!r} does not lie on this machine, where the embedded engine works; "
                     "use --engine spark, or files of this machine."
                 )
-        place = LocalFolder(absolute(config.output))
-        self.config, self.report, self.remark = as_begun(config, place), report, remark
-        self.output = Output(place, self.config)
+        self.place = LocalFolder(absolute(config.output))
+        refuse_network(self.place.root)
+        self.config, self.report, self.remark = as_begun(config, self.place), report, remark
+        self.output = Output(self.place, self.config)
         self.status = RunStatus()
         self.unread: Unread | None = None
+        self.state: EmbeddedState | None = None
 
     def start(
         self,
@@ -72,7 +75,8 @@ class Embedded:
         plan, after = plans_for_files(self.output, layout, follow=follow)
         if new:
             self.output.begin(layout.to_dict(), plan.buckets)
-        state = EmbeddedState(self.output.place)
+        state = self.state = EmbeddedState(self.place, self.output.mark)
+        refuse_old_checkpoint(self.place, state.batch + (state.intent() is not None), self.config.output)
         begin_all(self.config.sinks, self.output.info(plan, None if state.batch < 0 else state.batch, self.remark))
         log = TakenFiles(state, self.config.stream, by_name=self.output.by_name)
         self.unread = Unread(self.config.stream, log, by_name=log.by_name)
@@ -88,6 +92,8 @@ class Embedded:
 
     def close(self) -> None:
         """No more batches come from this process."""
+        if self.state is not None:
+            self.state.close()
         close_all(self.config.sinks)
 
     def look(self) -> None:
@@ -168,6 +174,7 @@ class EmbeddedRun:
             yield
         except BaseException as error:
             self.failed = error
+            self.state.close()
             raise
 
     def _again(self, intent: Intent) -> None:

@@ -1,0 +1,1 @@
+"""What is kept of groups and sensors between the batches of a run."""
