@@ -32,6 +32,7 @@ from fogline.pipeline.plan import make_plan
 from fogline.pipeline.state import from_cell, from_state
 from fogline.runs.embedded import Embedded
 from fogline.saved import MAGIC, pack, unpack
+from fogline.state.sqlite import FILE
 from tests.chaos.mutating import damaged, every_bit, refused
 from tests.flow.embedding import (
     APPENDED,
@@ -315,6 +316,21 @@ def try_forged(rng: random.Random, count: int, tried: Tried) -> None:
         tried.faults += 1
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown < 300_000, f"{grown:,} kB were allocated"
+
+
+def state_in(output: Path, read: Callable[[], Any]) -> Saved:
+    """The file with the state of a run."""
+    path = output / "checkpoint" / FILE
+
+    def again(content: bytes) -> Any:
+        whole = path.read_bytes()
+        path.write_bytes(content)
+        try:
+            return read()
+        finally:
+            path.write_bytes(whole)
+
+    return Saved(FILE, path.read_bytes(), again)
 
 
 def about_of(output: Path) -> Saved:
