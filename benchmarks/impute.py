@@ -92,7 +92,7 @@ def imputed_rows() -> None:
     values[:, 0] = np.nan
     table = pa.table({"id": np.arange(len(values)), "t": np.zeros(len(values)), "e": np.ones(len(values)), **{
         name: pa.array(values[:, j], from_pandas=True) for j, name in enumerate(source.names)}})  # fmt: skip
-    chain, rows = monitor.chain, Reader(query).read(table, Kinds()).rows
+    chain, rows = monitor.chain, Reader(query).read(table, Kinds())
     looked = look(chain, rows)
     took = median(lambda: filled(chain, looked))
     size = filled(chain, looked).size[:, 0].mean()

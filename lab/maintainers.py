@@ -16,11 +16,11 @@ from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fogline.arrays import ONE, Batch, Floats, Ints, UncertainRows, empty_rows
+from fogline.arrays import ONE, Batch, Floats, Ints, UncertainRows, empty_rows, unshared
 from fogline.engine.group import Group
-from fogline.engine.groups import Live
+from fogline.engine.groups import MOST_EXACT, Live
 from fogline.errors import did_you_mean
-from fogline.kernels.uncertain import copy_cells
+from fogline.kernels.uncertain import copy_sharing
 from fogline.query import TOLERANCE, Query
 from lab.case import LabError
 from lab.kernels.candidates import (
@@ -127,9 +127,6 @@ def threshold_of(query: Query) -> float:
 # -------------------------------------------------------------------------------------------------------- Fogline's own
 
 
-PLACES = 1_000_000
-
-
 class Tree:
     """Fogline's own live set, fed with clouds that are imputed already (the paper's `skyline_tree`).
 
@@ -137,7 +134,7 @@ class Tree:
     members are updated by what came and went, and what is no longer known to be out is judged."""
 
     def __init__(self, query: Query) -> None:
-        self.group = Group(len(query.names), query.alpha, None, PLACES)
+        self.group = Group(len(query.names), query.alpha, None, MOST_EXACT)
         self.judging = Stopwatch()
         self.group.live.settled = self.judging.add
         self.clock, self.spent = -np.inf, TickTimes()
@@ -231,7 +228,8 @@ class Candidates:
         alive = old.start[: self.used]
         need = int(old.size[: self.used][alive >= 0].sum()) + values
         self.uncertain = empty_rows(slots, self.d, 2 * need + SLOTS)
-        self.pool = copy_cells(old, np.arange(self.used), self.uncertain, 0, 0)
+        none = unshared(self.d)
+        self.pool = copy_sharing(old, np.arange(self.used), self.uncertain, 0, 0, none, none)
         if slots > len(self.id):
             self._more_slots(slots)
 

@@ -32,7 +32,7 @@ from fogline.query import Query
 from fogline.repository.repository import Repository
 from fogline.rows.changes import Key
 from fogline.rows.names import Kinds
-from fogline.rows.reader import Named, Reader
+from fogline.rows.reader import Decoded, Reader
 from lab.case import Case, LabError
 from lab.imputers import fitted
 from lab.imputers.fittable import fill
@@ -78,7 +78,7 @@ class Pair:
         """The rows with their gaps, and what the imputer may look at."""
         named = self.reader.read(rows, self.kinds)
         self.kinds, batch = named.kinds, named.batch()
-        return batch, Evidence(batch.raw, np.isnan(batch.uncertain.lo), named.rows.source)
+        return batch, Evidence(batch.raw, np.isnan(batch.uncertain.lo), named.source)
 
     def impute(self, batch: Batch, evidence: Evidence) -> Batch:
         """The rows with distributions in their gaps."""
@@ -122,7 +122,7 @@ class TimedMonitor(Monitor):
         self.chain = self.timed = TimedChain(self.chain, self.imputing)
         self.intake = Intake(self.chain, eager=False, scoring=True)
 
-    def _read(self, rows: Any) -> Named | None:
+    def _read(self, rows: Any) -> Decoded | None:
         return self.border.around(super()._read)(rows)
 
     def _report(self, deltas: list[tuple[Key, Delta]]) -> pa.Table:

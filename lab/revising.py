@@ -22,6 +22,7 @@ import numpy as np
 
 from fogline.arrays import Batch, Flags, Floats, Ints, Revisions, UncertainRows, objects
 from fogline.engine.group import Group
+from fogline.engine.groups import MOST_EXACT
 from fogline.impute.chain import Chain
 from fogline.impute.protocol import Evidence
 from fogline.repository.sensors.gaps import Gaps
@@ -31,7 +32,7 @@ from fogline.rows.reader import Reader
 from lab.case import Case
 from lab.imputers.fittable import evidence_of, names_of, times_of
 from lab.imputers.sensors import WAYS, Between, begun, default_chain, filled
-from lab.maintainers import PLACES, TickAnswer, members
+from lab.maintainers import TickAnswer, members
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +139,7 @@ class Replay:
         self.known[which] = self.chain.evidence(some)
         self.reader, self.kinds = Reader(query), Kinds()
         take = self.chain.fill_sharing, self.chain.shared, self._note
-        self.group, self.tick = Group(len(query.names), query.alpha, None, PLACES, self.chain.width, *take), -1
+        self.group, self.tick = Group(len(query.names), query.alpha, None, MOST_EXACT, self.chain.width, *take), -1
 
     def leap(self, tick: int) -> TickAnswer:
         """Take the ticks up to this one, and give its answer."""

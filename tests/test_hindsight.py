@@ -101,7 +101,7 @@ class ByHand:
 
     def _take(self, rows: Sequence[Mapping[str, Any]], shown: list[dict[str, Any]]) -> None:
         chain, named = self.chain, Reader(self.query).read(list(rows), Kinds())
-        decoded, gaps = named.rows, np.isnan(named.rows.uncertain.lo)
+        decoded, gaps = named, np.isnan(named.uncertain.lo)
         values = chain.values(decoded.uncertain, decoded.raw)
         every = np.ones(len(rows), np.bool_)
         asked = SensorRows(sensor_names(named.id), decoded.arrived, values, every, gaps=Gaps(gaps, decoded.expires))

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import fogline as fl
-from fogline.engine.audit import layer_one
 from fogline.results import Reject
+from lab.experiments.pruning import layer_one
 
 QUERY = fl.Query(attributes={"gas": "max", "oxygen": "min"}, id="id", time="t", lifetime=10)
 

@@ -18,13 +18,13 @@ import pandas as pd
 from fogline.arrays import ONE, Batch, Flags, Floats, Ints, UncertainRows, objects
 from fogline.engine.ask import ask
 from fogline.engine.group import Group
-from fogline.engine.groups import Live
+from fogline.engine.groups import MOST_EXACT, Live
 from fogline.kernels.states import OUT
 from lab.case import Case
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
 from lab.experiments.common import case_at, sets, settings
 from lab.experiments.fscore import DEFAULT, LARGE, XI, stops
-from lab.maintainers import PLACES, members
+from lab.maintainers import members
 from lab.race import accuracy_of, truth_answers
 from lab.revising import REVISING, Replay
 
@@ -79,7 +79,7 @@ class Window:
         names = objects(self.rows.tolist())
         expires = arrived + self.case.settings.lifetime
         batch = Batch(names, arrived, expires, self.case.truth[self.rows], np.empty((n, 0)), uncertain)
-        group = Group(len(query.names), query.alpha, None, PLACES)
+        group = Group(len(query.names), query.alpha, None, MOST_EXACT)
         group.advance(-np.inf, float(self.tick), batch, False)
         return group.live
 

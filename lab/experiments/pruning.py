@@ -16,10 +16,10 @@ import numpy as np
 import pandas as pd
 
 from fogline.arrays import Ints
-from fogline.engine.audit import layer_one
 from fogline.engine.groups import Live
 from fogline.kernels.dominance import dominates
-from fogline.kernels.judge import lemma_of
+from fogline.kernels.judge import guards_of, lemma_of
+from fogline.kernels.states import IN, OUT
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
 from lab.experiments.common import SHORT, case_of, kind_of, sets
 from lab.imputers import imputer
@@ -63,6 +63,14 @@ def pruned(live: Live, window: int) -> dict[str, float]:
         "min_corner": found.count(1) / window,
         LAYER: layer_one(live) / window,
     }
+
+
+def layer_one(live: Live) -> int:
+    """How many live rows have no guard at all? Only those can be answers. O(open²)."""
+    state = live.slots.columns.state
+    opened = np.flatnonzero(state[: live.slots.used] >= OUT)  # others have a guard: the one that surely dominates them
+    rows = live.slots.live_set()
+    return sum(1 for o in opened if state[o] == IN or not len(guards_of(rows, opened, int(o), live.least)))
 
 
 def lasting_lemma(live: Live, o: int, alive: Ints) -> int:

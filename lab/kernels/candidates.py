@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fogline.arrays import Flags, Floats, Ints, Words
+from fogline.arrays import SHARED, Flags, Floats, Ints, Words
 from fogline.kernels.bracket import Bounds, narrow
 from fogline.kernels.compile import kernel
 from fogline.kernels.dominance import dominates, dominates_point
@@ -29,7 +29,7 @@ from fogline.kernels.instances import (
     scratch_for,
 )
 from fogline.kernels.sweep import all_instances
-from fogline.kernels.uncertain import copy_cells
+from fogline.kernels.uncertain import write_cells
 
 MANY = 65_536  # places; beyond, those between which no cloud of the list distinguishes are merged first
 COARSE = 256  # places; beyond, a bound over so few is tried first
@@ -142,7 +142,7 @@ def lower_lasting(uncertain, lists, g, o, threshold):
 @kernel
 def take_rows(uncertain, lists, used, free, pool, rows, expires, admission):
     """Let rows in, one after the other. Returns their slots (-1: surely beaten), the slots in use, the pool."""
-    slots = np.full(expires.shape[0], -1)
+    slots, none = np.full(expires.shape[0], -1), np.full(uncertain.lo.shape[1], SHARED)
     taken = 0
     for i in range(expires.shape[0]):
         if admission.forget and surely_beaten(uncertain, lists.expires, used, i, rows, expires[i]):
@@ -153,7 +153,7 @@ def take_rows(uncertain, lists, used, free, pool, rows, expires, admission):
         else:
             slot = used
             used += 1
-        pool = copy_cells(rows, np.array([i]), uncertain, slot, pool)
+        pool = write_cells(rows, np.array([i]), uncertain, slot, pool, none, none)
         lists.expires[slot] = expires[i]
         join_lists(uncertain, lists, used, slot, admission)
         slots[i] = slot

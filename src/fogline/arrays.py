@@ -9,6 +9,7 @@ tail[k] = Pr{value >= value[k]} with tail[first] exactly 1 (sure) and tail[last]
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ SHARED = -3  # … or whose list many rows share: the live set holds it once
 CHANGES = ("enter", "leave", "update")  # by number
 ENTER, LEAVE, UPDATE = 0, 1, 2
 REASONS = (None, "expired", "beaten", "less likely", "replaced", "removed", "begun anew")  # of a leave, by number
-NO_REASON, EXPIRED, BEATEN, LESS_LIKELY, REPLACED, REMOVED, BEGUN_ANEW = range(len(REASONS))
+NO_REASON, EXPIRED, DOMINATED_BY, LESS_LIKELY, REPLACED, REMOVED, BEGUN_ANEW = range(len(REASONS))
 EXACT = 2.0**53 - 1  # whole numbers up to here are exact as float64, and none beyond is rounded to one
 DAY = 86_400e6  # microseconds
 EARLIEST, LATEST = -62_135_596_800e6 + DAY, 253_402_300_800e6 - DAY  # the years 1 to 9999, in any zone
@@ -140,14 +141,15 @@ class LiveSet(NamedTuple):
 
 
 class Arrivals(NamedTuple):
-    """Rows on their way in, as kernels see them."""
+    """Rows on their way into groups, group by group, or into one of them, as kernels see them."""
 
     uncertain: UncertainRows
     arrived: Floats
     expires: Floats
     raw: Floats
-    until: Floats  # of rows that `screen` let through: surely dominated until then; empty: not screened
-    origin: Ints  # (n,) the slot that a row comes from, if it was there before; -1: it was not; empty: none was
+    until: Floats  # of rows of groups that `screen` has looked at: surely dominated until then; empty: of none
+    origin: Ints  # (n,) the slot that a row comes from, of its group's own; -1: it was not there; empty: none was
+    begin: Ints  # (groups + 1,) where the rows of each group begin
 
 
 GROUP = np.dtype(
@@ -207,18 +209,6 @@ class GroupSet(NamedTuple):
     scratch: Floats  # room for a walk over instances: see `kernels.instances.scratch_of`
 
 
-class Coming(NamedTuple):
-    """Rows on their way into groups, group by group, as kernels see them."""
-
-    uncertain: UncertainRows
-    arrived: Floats
-    expires: Floats
-    raw: Floats
-    until: Floats  # of rows of `screened` groups: surely dominated until then
-    origin: Ints  # (n,) the slot that a row comes from, of its group's own; -1: it was not there; empty: none was
-    begin: Ints  # (groups + 1,) where the rows of each group begin
-
-
 class Work(NamedTuple):
     """What one call of `kernels.tick` is to do."""
 
@@ -234,7 +224,7 @@ class Guards(NamedTuple):
     """Who keeps a row out, where any row may be replaced (see `kernels.latest`)."""
 
     sure: Slots32  # (n,) of a DOMINATED slot: one that surely dominates it
-    joint: Slots32  # (n, most) of an OUT slot: those that together keep it out, then NONE; MANY first: too many
+    joint: Slots32  # (n, most) of an OUT slot: those that keep it out together, then NO_GUARD; or TOO_MANY first
 
 
 class Round(NamedTuple):
@@ -245,7 +235,7 @@ class Round(NamedTuple):
     opened: Ints  # the open slots, those that dominate many last
     left: Ints  # slots whose rows are replaced or removed
     successors: Ints  # (len(left),) the slots of the rows that replace them; negative: none does
-    pending: Ints  # sealed slots that have no guard
+    pending: Ints  # DOMINATED slots that have no guard
     went: Ints  # slots that were open and were closed before, at this instant; members' sums do not know it yet
     closed: Ints  # slots that were open before this instant; members' sums know that they no longer are
     before: Ints  # slots that were replaced and whose rows were last reported …
@@ -326,21 +316,21 @@ class Revisions(NamedTuple):
 
 
 class Delta(NamedTuple):
-    """What changed in a group's answer at one tick, ordered by (arrival, id)."""
+    """What changed in the answer: in that of a group at one tick, ordered by (arrival, id); or of several, joined."""
 
-    time: float
-    id: Objects  # (n,)
+    time: Any  # of all; or (n,) of each
+    id: Any  # (n,) values, or an Arrow array
     arrived: Floats  # (n,)
     change: Ints  # (n,) see CHANGES
     probability: Floats  # (n,) NaN on leave
     within: Floats  # (n,) how far the truth may lie from the probability; 0: it is exact
     raw: Floats  # (n, d)
     reason: Ints  # (n,) why it left, see REASONS
-    rival: Objects | None = None  # (n,) the id of the row that surely beats it, if that is why; None: so it is of none
+    rival: Any = None  # (n,) the id of the row that surely beats it, if that is why; None: so it is of none
     rival_time: Floats | None = None  # (n,) the arrival of that row; NaN: there is none
 
 
-def objects(values: list[Any]) -> Objects:
+def objects(values: Sequence[Any]) -> Objects:
     """A list as an array of objects (never of texts or numbers, and never two-dimensional)."""
     out = np.empty(len(values), object)
     out[:] = values

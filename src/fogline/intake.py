@@ -15,9 +15,12 @@ Removals are set apart. With `carry` a row gets cells of the row that it replace
 that runs ahead of its group is HELD before rule 2 (`pipeline.clock_guard`). The stages of a pipeline apply the same
 rules by the same functions: `copies_of`, `needs_of`, `Chain.undecided`, `Chain.take`, `refused_first`.
 
-Whether rules 4 and 5 apply may depend on what the row's sensor has read, and so on which earlier rows count: a walk
-through the sensors' memory decides it row by row, in the order of time (`SensorState.take`), and rows that count join
-it on the way. All that can raise an error comes before. So a call that raises has changed nothing.
+A call has two steps. `decide` applies rules 1 to 3 and finds the copies; it changes nothing of the monitor. `apply`
+does the rest. Rules 4 and 5 belong to it: whether they apply may depend on what the row's sensor has read, and so on
+which earlier rows count. One walk over the sensors' readings decides row by row, in the order of time
+(`SensorState.take`), and the rows that count join the readings on the way; to decide first and apply then would be the
+same walk twice. What can raise an error is in `decide`, so a call that raises has changed nothing. (A user's imputer
+that can wait may raise later: see `Monitor._unchanged_if_it_fails`.)
 """
 
 from __future__ import annotations
@@ -30,9 +33,10 @@ from warnings import warn
 import numpy as np
 
 from fogline.arrays import Batch, Flags, Floats, Ints, Removals, Revisions, UncertainRows, objects
-from fogline.engine.carry import Coming, Standing, carry_over, join_standing, standing_of
+from fogline.carry import Coming, Standing, carry_over, join_standing, standing_of
+from fogline.engine.copies import entered
 from fogline.engine.current import LatestGroup
-from fogline.engine.group import Group, entered
+from fogline.engine.group import Group
 from fogline.errors import RowsWarning
 from fogline.impute.chain import Chain
 from fogline.impute.fill import Looked, bounded, filled, filled_at_once, look, needs_of, put, unfilled, why_rejected
@@ -46,7 +50,7 @@ from fogline.repository.sensors.state import SensorRows, SensorState, sensor_nam
 from fogline.results import Reject
 from fogline.rows.changes import Key
 from fogline.rows.names import DUPLICATE, Contents, Copies, copies_of, others, stamp_names
-from fogline.rows.reader import Decoded, Named
+from fogline.rows.reader import Decoded
 
 if TYPE_CHECKING:
     from fogline.monitor import Monitor
@@ -65,10 +69,11 @@ class TakenRows(NamedTuple):
 NOTHING = TakenRows({}, {}, {})
 
 
-def take(monitor: Monitor, read: Named) -> TakenRows:
+def take(monitor: Monitor, read: Decoded) -> TakenRows:
     """Decide what becomes of each row of a call, and count it. The rows that count are for their groups."""
     call = _LatestCall(monitor, read) if monitor.query.latest else _Call(monitor, read)
-    taken, refused = call.decide(), read.rows.refused
+    decision = call.decide()
+    taken, refused = call.apply(decision), read.refused
     if monitor.repository is None and call.unfilled is not None and not monitor.warned:
         warn(
             f"row {read.id[call.unfilled]!r} is rejected, as every row is with a gap that nothing fills: "
@@ -79,13 +84,13 @@ def take(monitor: Monitor, read: Named) -> TakenRows:
         )
         monitor.warned = True
     call.count_stale()
-    monitor.rejects.extend(
-        Reject(call.rows.row(i), refused[i]) for i in sorted(refused)[-(monitor.rejects.maxlen or 0) :]
-    )
-    outside = 0 if call.rows.outside is None else int(call.rows.outside.sum())
-    more = {"rows": len(read.id), "rejected": len(refused), "outside_limits": outside, "incomplete": call.incomplete}
-    for name, count in more.items():
-        monitor.counts[name] += count
+    if refused:
+        last = sorted(refused)[-(monitor.rejects.maxlen or 0) :]
+        monitor.rejects.extend(Reject(call.rows.row(i), refused[i]) for i in last)
+    monitor.counts["rows"] += len(read.id)
+    monitor.counts["rejected"] += len(refused)
+    monitor.counts["outside_limits"] += 0 if call.rows.outside is None else int(call.rows.outside.sum())
+    monitor.counts["incomplete"] += call.incomplete
     return taken
 
 
@@ -94,7 +99,7 @@ def take(monitor: Monitor, read: Named) -> TakenRows:
 
 def fates(needs: Flags | None, copies: Copies, n: int) -> Ints:
     """(n,) the fates of rows where no sensor's past helps; needs (n, d): see `needs_of`."""
-    fate = np.full(n, TAKEN)
+    fate = np.zeros(n, np.int64)  # TAKEN
     if needs is not None:
         fate[needs.any(axis=1)] = UNABLE
     if copies:
@@ -131,7 +136,7 @@ def refused_first(chain: Chain | None, needs: Flags, unable: Flags, carried: Int
 
 
 class Imputed(NamedTuple):
-    """Rows of a call as their groups take them."""
+    """Rows of a call as their groups take them, after the walk over their sensors' readings."""
 
     looked: Looked
     uncertain: UncertainRows  # NaN where no imputer is able
@@ -140,7 +145,7 @@ class Imputed(NamedTuple):
 
 
 class Intake:
-    """Imputes the rows of one monitor as they come: remembers sensors' readings, and keeps score on hidden values."""
+    """What a monitor keeps of all its rows: its sensors' readings, and the scores of imputers on hidden values."""
 
     def __init__(self, chain: Chain | None, *, eager: bool, scoring: bool) -> None:
         self.chain, self.eager = chain, eager and chain is not None
@@ -148,10 +153,10 @@ class Intake:
         self.scorer = Scorer(chain) if chain is not None and scoring else None
         self.scored: Sums = {}
 
-    def impute(
+    def take(
         self, rows: Decoded, which: Ints | None, sensors: Sequence[Any], copies: Copies, stale: Flags | None = None
     ) -> Imputed:
-        """Impute the rows `which` (None: all), and decide which count; these join their sensors' readings.
+        """Decide which of the rows `which` (None: all) count, and impute them. Those join their sensors' readings.
 
         sensors: the names of their sensors; empty, where none are remembered. copies: positions in `which`.
         stale (which,): rows whose gaps do not matter.
@@ -203,32 +208,49 @@ class Intake:
 # --- one call of a monitor ---
 
 
+class Decision(NamedTuple):
+    """Which rows of a call are left after rules 1 to 3."""
+
+    which: Ints | None  # (m,) in the order in which they are taken; None: all, as they came
+    copies: Copies  # positions in `which`
+    imputed: Flags | None = None  # (m, columns) with `carry`: cells that nothing was carried over to
+
+
 class _Call:
     """The rows of a call, where every row counts for itself."""
 
-    def __init__(self, monitor: Monitor, read: Named) -> None:
-        self.monitor, self.read, self.rows = monitor, read, read.rows
+    def __init__(self, monitor: Monitor, read: Decoded) -> None:
+        self.monitor, self.rows = monitor, read
         self.keys: Sequence[Key] | None = list(zip(*read.by, strict=True)) if monitor.query.by else None
         self.unfilled: int | None = None  # the first row that is rejected for a gap
         self.incomplete = 0  # rows whose gaps were filled
 
-    def decide(self) -> TakenRows:
-        """What each group gets; what is rejected is in `refused` of the rows."""
+    def decide(self) -> Decision:
+        """Apply rules 1 to 3, and find copies. `rows` then has what is carried over, and what imputers gave at once."""
         self._refuse_entered()
         self.rows = filled_at_once(self.monitor.chain, self.rows, self.rows.left())
-        rows, which = self.rows, self.rows.left()
-        copies = self.copies(which, None)
-        known, (_, uncertain, revised, fate) = self.impute(which, copies)
-        numbers = np.arange(len(rows.arrived)) if which is None else which
-        rows.refused.update((k, DUPLICATE) for k in numbers[fate == COPY].tolist())
-        some = slice(None) if which is None else which
-        batch = Batch(
-            objects(self.ids(which)), rows.arrived[some], rows.expires[some], rows.raw[some], known, uncertain
-        )
+        which = self.rows.left()
+        return Decision(which, self.copies(which, None))
+
+    def apply(self, decision: Decision) -> TakenRows:
+        """Let the rows pass their sensors. Returns what each group gets."""
+        rows, (which, copies, _) = self.rows, decision
+        known, (_, uncertain, revised, fate) = self._take(which, copies)
+        numbers = np.arange(len(fate)) if which is None else which
+        if copies:
+            rows.refused.update((k, DUPLICATE) for k in numbers[fate == COPY].tolist())
+        batch = self.batch(which, known, uncertain)
         revisions = self._revisions(numbers, revised)
         if (left := rows.left()) is not None and len(left) < len(numbers):  # some are rejected by now
             batch, numbers = batch.part(np.flatnonzero(np.isin(numbers, left))), left
         return TakenRows(self.by_group(batch, numbers), revisions, {})
+
+    def batch(self, which: Ints | None, known: Floats, uncertain: UncertainRows) -> Batch:
+        """The rows `which` (None: all), imputed."""
+        rows, id = self.rows, objects(self.ids(which))
+        if which is None:
+            return Batch(id, rows.arrived, rows.expires, rows.raw, known, uncertain)
+        return Batch(id, rows.arrived[which], rows.expires[which], rows.raw[which], known, uncertain)
 
     def count_stale(self) -> None:
         """Count the rows that are stale: there are none."""
@@ -248,19 +270,21 @@ class _Call:
 
     def copies(self, which: Ints | None, version: Ints | None) -> Copies:
         """Of the rows `which`, in their order, those that share a stamp: their positions, the best first."""
+        names = self.names(which)
+        if len(set(names)) == len(names):  # nearly always
+            return []
         arrived = self.rows.arrived if which is None else self.rows.arrived[which]
-        stamps = stamp_names(self.names(which), arrived, version)
-        return copies_of(stamps, partial(self._contents, which))
+        return copies_of(stamp_names(names, arrived, version), partial(self._contents, which))
 
     def _contents(self, which: Ints | None) -> Contents:
         rows = self.rows
         every = Contents(rows.raw, rows.expires, rows.uncertain, np.array(self.monitor.query.signs))
         return every if which is None else every.part(which)
 
-    def impute(self, which: Ints | None, copies: Copies, stale: Flags | None = None) -> tuple[Floats, Imputed]:
+    def _take(self, which: Ints | None, copies: Copies, stale: Flags | None = None) -> tuple[Floats, Imputed]:
         """What imputers keep of these rows, and the rows imputed. A row with a gap that nothing can fill is refused."""
         monitor, rows, every = self.monitor, self.rows, slice(None) if which is None else which
-        found = monitor.intake.impute(rows, which, self.sensors(which), copies, stale)
+        found = monitor.intake.take(rows, which, self.sensors(which), copies, stale)
         looked, uncertain, _, fate = found
         if len(looked.lacking):
             for k, reason in unfilled(uncertain, looked, rows.raw[every], monitor.query, monitor.repository).items():
@@ -286,15 +310,15 @@ class _Call:
         ids = objects(self.ids(which))
         return self.by_group(Revisions(ids, revised.target, rows.arrived[which], revised.cells, values), which)
 
-    def ids(self, which: Ints | None) -> list[Any]:
+    def ids(self, which: Ints | None) -> Sequence[Any]:
         """The ids of the rows `which`; None: all."""
-        return self.read.id if which is None else [self.read.id[k] for k in which.tolist()]
+        return self.rows.id if which is None else [self.rows.id[k] for k in which.tolist()]
 
     def keys_of(self, which: Ints | None) -> Sequence[Key] | None:
         """The groups of the rows `which` (None: all); None: there is one group."""
         return self.keys if self.keys is None or which is None else [self.keys[k] for k in which.tolist()]
 
-    def names(self, which: Ints | None) -> list[Any]:
+    def names(self, which: Ints | None) -> Sequence[Any]:
         """What distinguishes the ids of these rows: in one group they do themselves."""
         ids, keys = self.ids(which), self.keys_of(which)
         return ids if keys is None else list(zip(keys, ids, strict=True))
@@ -322,40 +346,41 @@ class _Call:
 class _LatestCall(_Call):
     """The rows and removals of a call, where each id has one current row."""
 
-    def __init__(self, monitor: Monitor, read: Named) -> None:
+    def __init__(self, monitor: Monitor, read: Decoded) -> None:
         super().__init__(monitor, read)
-        n, version = len(read.id), read.rows.version
-        self.gone = read.rows.removals()  # (n,)
+        n, version = len(read.id), read.version
+        self.gone = read.removals()  # (n,)
         self.version = np.zeros(n, np.int64) if version is None else version  # (n,)
-        first, last = extent(read.rows.arrived) if n else (0.0, 0.0)
+        first, last = extent(read.arrived) if n else (0.0, 0.0)
         self.oldest = first
         self.as_it_came = version is None and first == last  # then rows are taken in their order
-        self.stale = np.empty(0, np.int64)  # the rows that are
+        self.stale = np.empty(0, np.int64)  # the rows that are, once it is decided
 
-    def decide(self) -> TakenRows:
-        monitor, read = self.monitor, self.read
+    def decide(self) -> Decision:
+        monitor = self.monitor
         columns = np.array([monitor.query.names.index(name) for name in monitor.query.carry], np.int64)
         if len(columns):
             which, imputed = self._carry(columns)
-            copies: Copies = []
-        else:
-            if self.rows.gaps:
-                self.rows = filled_at_once(monitor.chain, self.rows, self._candidates())
-            which, copies = self._in_turn()
-            imputed = np.zeros((len(which), 0), np.bool_)
-        rows, stale = self.rows, _among(which, self.stale)
-        every = None if len(which) == len(read.id) and self.as_it_came else which
-        known, (_, uncertain, _, fate) = self.impute(every, copies, stale)
-        if len(columns):  # what was imputed is no fact, should the next row lack it
+            return Decision(which, [], imputed)
+        if self.rows.gaps:
+            self.rows = filled_at_once(monitor.chain, self.rows, self._candidates())
+        which, copies = self._in_turn()
+        return Decision(which, copies)
+
+    def apply(self, decision: Decision) -> TakenRows:
+        rows, (which, copies, imputed) = self.rows, decision
+        assert which is not None
+        stale = _among(which, self.stale)
+        every = None if len(which) == len(self.gone) and self.as_it_came else which
+        known, (_, uncertain, _, fate) = self._take(every, copies, stale)
+        if imputed is not None:  # what was imputed is no fact, should the next row lack it
             known = np.hstack((known, imputed))
-        ids, some = objects(read.id), slice(None) if every is None else which
-        cells = rows.arrived[some], rows.expires[some], rows.raw[some], known, uncertain
-        batch = Batch(ids[some], *cells, self.version[some])
+        batch = self.batch(every, known, uncertain)._replace(version=self.version[which])
         if len(self.stale) or rows.refused or copies:
             stay = ~(stale | _among(which, rows.refused) | (fate == COPY))
             batch, which = batch.part(stay), which[stay]
         removed = np.flatnonzero(self.gone)
-        removals = Removals(ids[removed], rows.arrived[removed], self.version[removed])
+        removals = Removals(objects(self.ids(removed)), rows.arrived[removed], self.version[removed])
         return TakenRows(self.by_group(batch, which), {}, self.by_group(removals, removed))
 
     def count_stale(self) -> None:

@@ -7,9 +7,9 @@ decode (rows) -> impute what is missing, at first as bounds (impute) -> tick by 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
+from math import isfinite
 from textwrap import indent
 from typing import Any
 
@@ -46,7 +46,7 @@ from fogline.rows.clock import (
     time_text,
 )
 from fogline.rows.names import Kinds
-from fogline.rows.reader import Named, Reader, length_in
+from fogline.rows.reader import Decoded, Reader, length_in
 from fogline.rows.table import opened
 from fogline.show import count_of
 from fogline.snapshot import restore_monitor, save_monitor
@@ -143,32 +143,32 @@ class Monitor:
         """
         read = self._read(rows)
         until, shown, kinds = self._move(now, read)
-        with self._unchanged_if_it_fails():
+        before = self._saved()
+        try:
             taken = NOTHING if read is None else take(self, read)
             deltas = self._step(until, taken, ticks)
+        except BaseException:
+            if before is not None:
+                self._put_back(*before)
+            raise
         self.shown, self.kinds = shown, kinds
         return self._report(deltas)
 
-    @contextmanager
-    def _unchanged_if_it_fails(self) -> Iterator[None]:
-        """A call that raises changes nothing.
+    def _saved(self) -> tuple[bytes, list[Reject]] | None:
+        """What is to be put back if the call fails: one that raises changes nothing. None: nothing need be.
 
         What can go wrong is looked at before anything changes. One thing cannot be: an imputer of the user's own that
-        is asked when its rows matter (`lasting`), in the middle of a tick. With such an imputer the monitor is saved
-        before each call, and restored if the call fails.
+        is asked when its rows matter (`lasting`), in the middle of a tick.
         """
         if self.chain is None or self.chain.own is None or not self.chain.own.lasting:
-            yield
-            return
-        saved, rejects = self.snapshot(), list(self.rejects)
-        try:
-            yield
-        except BaseException:
-            before = restore_monitor(saved, self.query, self.repository, self._made)
-            self.chain, self.intake, self.groups = before.chain, before.intake, before.groups
-            self.counts, self.past = before.counts, before.past
-            self.clock, self.rejects = before.clock, deque(rejects, KEPT_REJECTS)
-            raise
+            return None
+        return self.snapshot(), list(self.rejects)
+
+    def _put_back(self, saved: bytes, rejects: list[Reject]) -> None:
+        before = restore_monitor(saved, self.query, self.repository, self._made)
+        self.chain, self.intake, self.groups = before.chain, before.intake, before.groups
+        self.counts, self.past = before.counts, before.past
+        self.clock, self.rejects = before.clock, deque(rejects, KEPT_REJECTS)
 
     def _made(self, places: int) -> Monitor:
         """A monitor as this one was when it was made."""
@@ -178,7 +178,7 @@ class Monitor:
             hindsight=hindsight,
         )  # fmt: skip
 
-    def _read(self, rows: Any) -> Named | None:
+    def _read(self, rows: Any) -> Decoded | None:
         """Rows in numbers, with their names; None if there are none."""
         frame = None if rows is None else opened(rows)
         return self._reader.read(frame, self.kinds) if frame is not None and frame.length else None
@@ -200,8 +200,9 @@ class Monitor:
                 found = group.advance(self.clock, until, taken.rows.get(key), ticks, taken.revisions.get(key))
             deltas += [(key, delta) for delta in found]
         self.clock = until
-        self._drop_empty_groups()
-        deltas.sort(key=lambda pair: pair[1].time)
+        if len(self.groups) > 1:
+            self._drop_empty_groups()
+            deltas.sort(key=lambda pair: pair[1].time)
         return deltas
 
     def answer(self, *, front: str = "likely", alpha: float | None = None, top: int | None = None) -> pa.Table:
@@ -347,7 +348,7 @@ class Monitor:
             return Group(*sizes, query.last, self.places)
         return Group(*sizes, query.last, self.places, chain.width, chain.fill_sharing, chain.shared, chain.note)
 
-    def _move(self, now: Any, read: Named | None) -> tuple[float, pa.DataType | None, Kinds]:
+    def _move(self, now: Any, read: Decoded | None) -> tuple[float, pa.DataType | None, Kinds]:
         """`now` as the clock counts, its kind, and the kinds of the stream then; an error where that would be wrong."""
         kinds = self.kinds if read is None else read.kinds
         until, kind = self._instant(now, kinds.time)
@@ -364,14 +365,14 @@ class Monitor:
             read = instant(now.as_py() if isinstance(now, pa.Scalar) else now, seen or self.shown)
         except (ValueError, OverflowError, TypeError):
             raise ClockError(f"now is {now!r}, which is neither a number nor a timestamp.") from None
-        if read is None or not np.isfinite(read[0]):
+        if read is None or not isfinite(read[0]):
             raise ClockError(f"now is {now!r}; it is the finite time up to which the rows are complete.")
         value, kind = read
         if kind == REAL and value.is_integer():
             kind = INTEGER  # 3.0 is as good as 3
         try:
-            for other in (seen, self.shown):
-                join_kinds(other, kind, "now")
+            join_kinds(seen, kind, "now")
+            join_kinds(self.shown, kind, "now")
         except RowsError:
             raise ClockError(
                 f"now is {now!r}, but the times in {self.query.time!r} are {seen or self.shown}."
@@ -380,9 +381,9 @@ class Monitor:
             raise ClockError(f"now is {now!r}, but the clock stands at {self._show(self.clock)} already.")
         return value, kind
 
-    def _refuse_future(self, read: Named, until: float) -> None:
+    def _refuse_future(self, read: Decoded, until: float) -> None:
         """`now` is the caller's: a row that is later cannot have arrived, and is rejected by name."""
-        rows = read.rows
+        rows = read
         if rows.refused or extent(rows.arrived)[1] > until:
             kind = read.kinds.time
             for i in np.flatnonzero(rows.arrived > until).tolist():
@@ -397,14 +398,13 @@ class Monitor:
     def _drop_empty_groups(self) -> None:
         """A group without live rows, or markers of removed ones, has nothing to remember but its counters, once its
         newest instant is past."""
-        if len(self.groups) > 1:
-            for key, group in list(self.groups.items()):
-                if group.live.alive or group.newest >= self.clock:
-                    continue
-                if not (group.markers if isinstance(group, LatestGroup) else group.window is not None):
-                    del self.groups[key]
-                    for name, number in measure(group).items():
-                        self.past[name] = self.past.get(name, 0) + number
+        for key, group in list(self.groups.items()):
+            if group.live.alive or group.newest >= self.clock:
+                continue
+            if not (group.markers if isinstance(group, LatestGroup) else group.window is not None):
+                del self.groups[key]
+                for name, number in measure(group).items():
+                    self.past[name] = self.past.get(name, 0) + number
 
     def _show(self, value: float) -> Any:
         return show_time(value, self.kinds.time)

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Floats
+from fogline.engine.audit import which_dominate
 from fogline.engine.groups import Live
 from fogline.errors import ClockError, RowsError, did_you_mean
 from fogline.monitor import Monitor
@@ -181,8 +182,7 @@ def _guard(monitor: Monitor, key: tuple[Any, ...], row: Live, slot: int) -> tupl
     window = group.window
     if there or not (expires > monitor.clock if window is None else window.known([name], np.array([arrived]))[0]):
         return None
-    low, high = s.uncertain.lo[alive], row.slots.uncertain.hi[slot]
-    sure = alive[(low >= high).all(axis=1) & (low > high).any(axis=1)]
+    sure = alive[which_dominate(s.uncertain.lo[alive], row.slots.uncertain.hi[slot])]
     return (s.id[sure[0]], monitor._show(c.arrived[sure[0]])) if len(sure) else None
 
 

@@ -31,7 +31,7 @@ from fogline.repository.history import History, read_history
 from fogline.repository.repository import Repository
 from fogline.rows.cells import Measure, Reasons, measure, read_cells
 from fogline.rows.names import Kinds, grouped
-from fogline.rows.reader import Decoded, Named, Reader
+from fogline.rows.reader import Decoded, Reader
 from fogline.rows.table import Frame, opened, table_of, usual_table
 
 ALPHA = 0.5
@@ -155,7 +155,7 @@ def answered(table: Any, query: Query, repository: Repository | None = None) -> 
     arrow = frame.arrow
     plain = _as_it_came(frame, query) if arrow is None else usual_table(table_of(arrow))
     judged, read = judge(plain, query, repository)
-    for i, reason in read.rows.refused.items():
+    for i, reason in read.refused.items():
         if UNHELD in reason:  # others are left out, as of a stream; of this one a float would be shown that is not it
             raise QueryError(f"row {frame.labels(np.array([i]))[0]} cannot be compared: {reason}.")
     return _shown(plain, query, read, judged), judged
@@ -224,7 +224,7 @@ class _TableQuestion:
             by=by,
         )
         judged, read = judge(plain, query, repository, known)
-        for i, reason in read.rows.refused.items():
+        for i, reason in read.refused.items():
             raise QueryError(f"{self.frame.label(i)} cannot be compared: {reason}.")
         which, more = wanted.of(judged, alpha)
         added = {"probability": judged.probability[which]} | more
@@ -322,13 +322,13 @@ class Judged(NamedTuple):
 
 def judge(
     plain: pa.Table, query: Query, repository: Repository | None = None, known: pa.Table | None = None
-) -> tuple[Judged, Named]:
+) -> tuple[Judged, Decoded]:
     """The rows that are in, and all rows as they were read.
 
     `known`: what gaps are learnt from without a repository, if that is not the table itself.
     """
     read = _read(plain, query, repository)
-    rows, taken = read.rows, read.rows.left()
+    rows, taken = read, read.left()
     taken = np.arange(plain.num_rows) if taken is None else taken
     gaps: Flags = np.asarray(np.isnan(rows.uncertain.lo[taken]).any(axis=1))
     chain = None
@@ -402,7 +402,7 @@ class _Still:
         return Judged._make(each[order] for each in whole)
 
 
-def _read(plain: pa.Table, query: Query, repository: Repository | None) -> Named:
+def _read(plain: pa.Table, query: Query, repository: Repository | None) -> Decoded:
     """The rows in numbers; their ids are their positions."""
     count = pa.array(np.arange(plain.num_rows))
     numbered = plain.append_column(_ROW, count).append_column(_TIME, pa.array(np.zeros(plain.num_rows, np.int64)))
@@ -418,7 +418,7 @@ def _shuffled(plain: pa.Table, query: Query) -> History:
     return history.part(np.random.default_rng(_SEED).permutation(history.rows))
 
 
-def _groups(read: Named) -> tuple[Ints, int]:
+def _groups(read: Decoded) -> tuple[Ints, int]:
     """(n,) the number of each row's group, and how many there are."""
     if not read.by:
         return np.zeros(len(read.id), np.int64), 1
@@ -433,7 +433,7 @@ def _points_and_others(points: UncertainRows, others: UncertainRows) -> Uncertai
     return others._replace(**{name: np.concatenate((getattr(points, name), getattr(others, name))) for name in cells})
 
 
-def _shown(plain: pa.Table, query: Query, read: Named, judged: Judged) -> pa.Table:
+def _shown(plain: pa.Table, query: Query, read: Decoded, judged: Judged) -> pa.Table:
     """The answer as a table, in the types of the stream."""
     rows, within = judged.rows, judged.within
     ids = plain.column(query.id) if query.id in plain.schema.names else pa.chunked_array([np.arange(plain.num_rows)])
@@ -443,6 +443,6 @@ def _shown(plain: pa.Table, query: Query, read: Named, judged: Judged) -> pa.Tab
     }
     columns |= {"id": ids.take(pa.array(rows)), "probability": judged.probability}
     columns |= {"exact": within == 0.0, "within": within}
-    raw = np.ascontiguousarray(query.plausible(read.rows.raw[rows]).T)
+    raw = np.ascontiguousarray(query.plausible(read.raw[rows]).T)
     columns |= {name: pa.array(values, mask=np.isnan(values)) for name, values in zip(query.names, raw, strict=True)}
     return pa.table(columns)

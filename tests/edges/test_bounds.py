@@ -140,7 +140,7 @@ def test_bounds_are_the_same_bits_however_the_window_came_about(monkeypatch):
     assert any(not row["exact"] for row in first.values())
     turned, _ = answer(query, rows[::-1], places=5)
     restored = fl.Monitor.restore(query, monitor.snapshot())
-    monkeypatch.setattr(live, "SLACK", 0)  # slots are put in another order
+    monkeypatch.setattr(live, "COMPACT_FROM", 0)  # slots are put in another order
     moving = fl.Monitor(query, places=5)
     for row in rows:
         moving.advance(1, [row | {"t": 0, "id": row["id"] + 100}])  # expires at 10, the row itself at 11

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import fogline as fl
 from fogline.arrays import UncertainRows
-from fogline.engine.group import Group, duplicates
+from fogline.engine.copies import duplicates
+from fogline.engine.group import Group
 from fogline.engine.slots import Slots
 from fogline.engine.window import CountWindow
 from fogline.rows.names import DUPLICATE, Contents

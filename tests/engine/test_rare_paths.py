@@ -32,7 +32,7 @@ def trying(examples):
 @given(streams() | late_streams(), st.sets(st.integers(0, 5)))
 def test_closing_the_gaps_at_every_tick_changes_no_answer(stream, resume):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(live, "SLACK", 0)
+        patch.setattr(live, "COMPACT_FROM", 0)
         run(stream, resume)
 
 
@@ -40,7 +40,7 @@ def test_closing_the_gaps_at_every_tick_changes_no_answer(stream, resume):
 @given(streams() | late_streams())
 def test_clouds_of_very_many_places_have_exact_probabilities_over_merged_places(stream):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(live, "PLACES", 1)
+        patch.setattr(live, "MOST_SUMMED", 1)
         run(stream)
 
 

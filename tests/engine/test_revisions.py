@@ -250,7 +250,7 @@ def test_at_alpha_zero_just_those_are_out_that_have_no_chance_now(hindsight, eag
 
 
 @trying(100)
-@given(hindsights(alphas=ALPHAS), st.sampled_from([("SLACK", 0), ("PLACES", 1), ("MANY", 0)]), some_calls)
+@given(hindsights(alphas=ALPHAS), st.sampled_from([("COMPACT_FROM", 0), ("MOST_SUMMED", 1), ("MANY", 0)]), some_calls)
 def test_rare_paths_have_the_same_answer_when_gaps_are_revised(hindsight, rare, resume):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(live, *rare)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import fogline as fl
 from fogline.arrays import UncertainRows
-from fogline.engine.group import duplicates
+from fogline.engine.copies import duplicates
 from fogline.kernels.sorting import borders
 from fogline.pipeline import prune as screening
 from fogline.pipeline.exchange import Parcel

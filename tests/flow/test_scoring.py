@@ -31,7 +31,7 @@ def reported(journal: Journal) -> Sums:
 def often(monkeypatch):
     """Every row is asked for a value, however many come at once."""
     monkeypatch.setattr(scoring, "SHARE", 1)
-    monkeypatch.setattr(scoring, "MOST", 1000)
+    monkeypatch.setattr(scoring, "MOST_HIDDEN", 1000)
 
 
 def stream() -> pa.Table:

@@ -23,7 +23,7 @@ from fogline.kernels.uncertain import pour
 from fogline.repository.repository import Repository
 from fogline.repository.sensors.state import SensorRows
 from fogline.rows.names import Kinds
-from fogline.rows.reader import Named, Reader
+from fogline.rows.reader import Decoded, Reader
 from tests.lab.examples import examples
 from tests.walks import NAMES, QUERY, walks
 
@@ -38,7 +38,7 @@ def function(rows: pa.RecordBatch) -> dict[str, list[object]]:
 
 
 @cache
-def stream() -> Named:
+def stream() -> Decoded:
     """Rows with gaps; some sensors are new."""
     table = walks(steps=12, begin=200, gaps=0.4)
     strangers = [f"{name}?" if k % 7 == 0 else name for k, name in enumerate(table["sensor"].to_pylist())]
@@ -72,11 +72,11 @@ def of_the_package() -> Iterator[tuple[str, Imputer, Evidence]]:
 
 def evidence_for(chain: Chain) -> Evidence:
     """The same rows, with the context that this chain's sensors give them."""
-    named, rows = stream(), stream().rows
+    rows = stream()
     values = chain.values(rows.uncertain, rows.raw)
     every, context = np.ones(len(values), np.bool_), None
     if chain.sensors is not None:
-        names = [(each,) for each in named.id]
+        names = [(each,) for each in rows.id]
         context = chain.take(chain.sensors.state(), SensorRows(names, rows.arrived, values, every)).context
     return Evidence(values, np.isnan(rows.uncertain.lo), rows.source, None, context)
 

@@ -201,7 +201,7 @@ def test_where_too_few_truths_are_central_a_line_names_the_ages():
 
 @pytest.mark.usefixtures("often")
 def test_scores_do_not_depend_on_the_cut_into_batches(monkeypatch):
-    monkeypatch.setattr(scoring, "MOST", 1000)
+    monkeypatch.setattr(scoring, "MOST_HIDDEN", 1000)
     stream = with_silences(walks(steps=30, begin=200, gaps=0.2))
     at_once = fl.Monitor(QUERY, learnt())
     at_once.advance(1000, stream)

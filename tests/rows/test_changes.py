@@ -22,3 +22,16 @@ def test_the_last_change_of_a_row_may_be_its_leave():
     reported = pa.table({"time": [1, 1, 2], "id": ["a", "b", "a"], "change": ["enter", "enter", "leave"]})
     last = last_changes(reported, query).to_pylist()
     assert [(row["id"], row["change"]) for row in last] == [("a", "leave"), ("b", "enter")]
+
+
+def test_many_changes_are_shown_as_few_are():
+    query = fl.Query(attributes={"x": "max", "y": "max"}, id="i", time="t", lifetime=5)
+    rows = [{"i": k, "t": 1, "x": float(k), "y": float(-k)} for k in range(100)]
+    whole, one = fl.Monitor(query), fl.Monitor(query)
+    found = [whole.advance(1, rows), whole.advance(6)]
+    parts = [one.advance(1, [row]) for row in rows]
+    assert found[0].num_rows == 100
+    assert found[0].to_pylist() == pa.concat_tables(parts).to_pylist()
+    gone = found[1].to_pylist()
+    assert {(row["change"], row["reason"], row["probability"]) for row in gone} == {("leave", "expired", None)}
+    assert [row["x"] for row in gone] == [row["x"] for row in rows]

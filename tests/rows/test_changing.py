@@ -149,7 +149,7 @@ def test_a_column_of_versions_that_can_never_be_read_is_an_error():
 
 
 def read(rows, **more):
-    return Reader(fl.Query(**FIELDS, **more)).read(rows, Kinds()).rows
+    return Reader(fl.Query(**FIELDS, **more)).read(rows, Kinds())
 
 
 @pytest.mark.parametrize("made", [list, pd.DataFrame, pa.Table.from_pylist])
@@ -189,7 +189,7 @@ def test_a_stream_has_one_kind_of_version():
     reader = Reader(fl.Query(**FIELDS, version="v"))
     kinds = reader.read([{"id": "x", "t": 1, "a": 1, "b": 1, "v": 1}], Kinds()).kinds
     later = reader.read([{"id": "x", "t": 1, "a": 1, "b": 1, "v": "2024-05-01"}], kinds)
-    assert "no whole number" in later.rows.refused[0]
+    assert "no whole number" in later.refused[0]
 
 
 def test_a_length_of_time_that_does_not_fit_the_clock_is_an_error():

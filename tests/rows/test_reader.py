@@ -187,3 +187,20 @@ def test_two_columns_of_one_name_are_an_error():
         fl.Monitor(ONE).advance(1, table)
     with pytest.raises(fl.RowsError, match="several columns of one name"):
         fl.Monitor(ONE).advance(1, pd.DataFrame([[1, 2, 3, 4]], columns=["v", "v", "id", "t"]))
+
+
+def test_monitors_of_streams_with_other_columns_take_turns():
+    one, two = fl.Monitor(ONE), fl.Monitor(fl.Query(attributes={"v": "min"}, id="name", time="when", lifetime=10))
+    for t in range(1, 4):
+        first = pa.table({"id": [f"a{t}"], "t": [t], "v": [float(t)]})
+        second = pa.table({"v": [-float(t)], "name": [t], "more": ["x"], "when": [t]})
+        assert one.advance(t, first).select(["id", "v"]).to_pylist()[-1] == {"id": f"a{t}", "v": float(t)}
+        assert two.advance(t, second).select(["id", "v"]).to_pylist()[-1] == {"id": t, "v": -float(t)}
+
+
+def test_columns_may_change_their_places_and_types_within_a_stream():
+    monitor = fl.Monitor(ONE)
+    monitor.advance(1, pa.table({"id": ["a"], "t": [1], "v": [1.0]}))
+    monitor.advance(2, pa.table({"v": pa.array([2], pa.int32()), "more": [0], "t": [2], "id": ["b"]}))
+    monitor.advance(3, pa.table({"t": [3.0], "v": ["3"], "id": pa.array(["c"]).dictionary_encode()}))
+    assert monitor.answer().select(["id", "v"]).to_pylist() == [{"id": "c", "v": 3.0}]

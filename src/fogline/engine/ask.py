@@ -3,7 +3,8 @@
 Those whose true value would change the answer most: by the expected number of rows that enter or leave it, exact over
 the cell's own distribution, all else as it is (`kernels.what_if`). A cell is listed if it may have several values and
 one of them would change the answer. Rows that are surely dominated are not: nothing changes whatever their values are.
-A row of very many instances (MOST) is not counted among those that enter or leave, but what its cells do to others is.
+A row of more than MOST_SUMMED merged instances is not counted among those that enter or leave; what its cells do to
+others is.
 
 Each cell is weighed by itself: two that would change the same rows are both listed.
 """
@@ -19,7 +20,7 @@ import pyarrow as pa
 
 from fogline.arrays import Floats, Ints, objects
 from fogline.engine.groups import Live
-from fogline.engine.slots import PLACES
+from fogline.engine.slots import MOST_SUMMED
 from fogline.errors import FoglineError
 from fogline.kernels.states import OUT
 from fogline.kernels.what_if import UNIT, expected_changes
@@ -27,8 +28,6 @@ from fogline.query import Query
 from fogline.rows.changes import Key
 from fogline.rows.clock import time_text, write_times
 from fogline.rows.names import Kinds
-
-MOST = PLACES  # a row of more merged instances is not counted among those that enter or leave
 
 
 class Questions(NamedTuple):
@@ -51,7 +50,7 @@ def ask(live: Live, k: int) -> Questions:
         raise FoglineError(f"k is {k!r}; it counts cells to be asked for, so it is a whole number of at least 0.")
     s = live.slots
     opened = s.by_key(np.flatnonzero(s.columns.state[: s.used] >= OUT))  # products are rounded: not the order of slots
-    changes = expected_changes(s.live_set(), opened, live.limits.threshold, max(MOST, s.most_instances))
+    changes = expected_changes(s.live_set(), opened, live.limits.threshold, max(MOST_SUMMED, s.most_instances))
     slot, attribute = np.nonzero(changes)
     expected = changes[slot, attribute]
     if len(slot) > k:  # all that equal the last one stay, to be sorted

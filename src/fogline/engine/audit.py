@@ -23,7 +23,7 @@ from fogline.engine.group import Group
 from fogline.engine.groups import Live
 from fogline.kernels.dominance import chance_to_dominate, dominates
 from fogline.kernels.judge import guards_of as guards_among
-from fogline.kernels.latest import MANY
+from fogline.kernels.latest import TOO_MANY
 from fogline.kernels.states import DOMINATED, IN, OUT
 from fogline.kernels.uncertain import ends
 from fogline.query import TOLERANCE
@@ -79,13 +79,6 @@ def tree(live: Live, by: tuple[Any, ...], show: Show) -> list[Node]:
         named = None if parent is None else (s.id[parent], show(s.columns.arrived[parent]))
         nodes.append(Node(by, s.id[c], show(s.columns.arrived[c]), layers[c], named, shadow))
     return nodes
-
-
-def layer_one(live: Live) -> int:
-    """How many live rows have no guard at all? Only those can be answers. O(open²)."""
-    state = live.slots.columns.state
-    opened = np.flatnonzero(state[: live.slots.used] >= OUT)  # others have a guard: the one that surely dominates them
-    return sum(1 for o in opened if state[o] == IN or not len(_guards(live, int(o), opened)))
 
 
 def _guards(live: Live, o: int, among: Ints) -> Ints:
@@ -144,7 +137,7 @@ def audit(live: Live) -> None:
         assert live.next_expiry <= c.expires[alive].min(initial=np.inf), "a row expires before it is looked for"
         assert np.array_equal(np.sort(live.opened), opened), "the list of open slots is wrong"
     for o in alive.tolist():
-        sure = alive[_surely_dominate(lo[alive], hi[o])]
+        sure = alive[which_dominate(lo[alive], hi[o])]
         assert (c.state[o] == DOMINATED) == bool(len(sure)), (
             f"{s.id[o]} is dominated until later if and only if another surely dominates it"
         )
@@ -159,7 +152,7 @@ def audit(live: Live) -> None:
             _audit_open(live, o, opened, alive)
 
 
-def _surely_dominate(worst: Floats, best: Floats) -> Flags:
+def which_dominate(worst: Floats, best: Floats) -> Flags:
     """(n,) which of the corners (n, d) dominate the corner (d,)."""
     return np.asarray((worst >= best).all(axis=1) & (worst > best).any(axis=1))
 
@@ -173,7 +166,7 @@ def _audit_probability(live: Live, o: int, opened: Ints) -> None:
     low, high, _ = live.bracket(o, opened)
     if live.alpha == 0:
         least, most = ends(s.uncertain, opened)
-        sure = _surely_dominate(least, most[opened == o][0])
+        sure = which_dominate(least, most[opened == o][0])
         assert (c.state[o] == OUT) == bool(sure.any()), f"{s.id[o]} is out if and only if its probability is 0"
     if c.state[o] == IN:
         assert low - TOLERANCE <= c.probability[o] <= high + TOLERANCE, f"P({s.id[o]}) drifted from {low}…{high}"
@@ -196,7 +189,7 @@ def _audit_open(live: Live, o: int, opened: Ints, alive: Ints) -> None:
     assert live.now < c.until[o], f"{s.id[o]} is out and waits for nothing"
     if live.alpha == 0:  # a row that is dominated until later now may be the last to dominate it
         least, most = ends(s.uncertain, np.append(alive, o))
-        last = c.expires[alive[_surely_dominate(least[:-1], most[-1])]].max()
+        last = c.expires[alive[which_dominate(least[:-1], most[-1])]].max()
         assert c.until[o] <= last, f"{s.id[o]} is not kept out until {c.until[o]}"
         return
     low, _, _ = live.bracket(o, alive[c.expires[alive] >= c.until[o]])
@@ -217,7 +210,7 @@ def _audit_guarded(live: Current, o: int, opened: Ints) -> None:
     if c.state[o] == IN:
         return
     assert c.until[o] == np.inf, f"{s.id[o]} is still to be judged"
-    if s.guards.joint[o, 0] == MANY:
+    if s.guards.joint[o, 0] == TOO_MANY:
         return
     guards = _remembered_guards(live, o)
     assert len(guards), f"{s.id[o]} is out, and no row keeps it so"

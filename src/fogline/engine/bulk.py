@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 ROWS = 256  # a tick of fewer rows goes the short way
 VARIABLE = "FOGLINE_THREADS"
-MOST = 1_024  # threads: more are a slip of the pen, and no system starts them
+MOST_THREADS = 1_024  # threads: more are a slip of the pen, and no system starts them
 T = TypeVar("T")
 
 _asked: list[int] = []  # what an engine allows
@@ -59,8 +59,8 @@ def threads() -> int:
     given = os.environ.get(VARIABLE)
     if given is None:
         return _asked[0] if _asked else 1
-    if not given.isdecimal() or len(given) > len(str(MOST)) or not 1 <= int(given) <= MOST:
-        raise FoglineError(f"{VARIABLE} is {given[:40]!r}; it must be a whole number, from 1 to {MOST:,}.")
+    if not given.isdecimal() or len(given) > len(str(MOST_THREADS)) or not 1 <= int(given) <= MOST_THREADS:
+        raise FoglineError(f"{VARIABLE} is {given[:40]!r}; it must be a whole number, from 1 to {MOST_THREADS:,}.")
     return int(given)
 
 
@@ -182,7 +182,9 @@ def settle(live: Groups, g: int) -> bool:
 
 
 def _arrivals(rows: Batch, origin: Ints) -> Arrivals:
-    return Arrivals(rows.uncertain, rows.arrived, rows.expires, rows.raw, np.empty(0), origin)
+    return Arrivals(
+        rows.uncertain, rows.arrived, rows.expires, rows.raw, np.empty(0), origin, np.array([0, len(rows.arrived)])
+    )
 
 
 def _sorted(*boxes: tuple[Floats, Words, Ints]) -> list[SortedCorners]:

@@ -24,7 +24,6 @@ of the current rows alone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,11 +44,10 @@ from fogline.arrays import (
     Round,
     UncertainRows,
 )
-from fogline.engine.group import as_delta
-from fogline.engine.groups import NOT_SCREENED, Changes, Live
-from fogline.engine.groups import SLACK as COMPACT_FROM
-from fogline.engine.revise import NO_SLOTS, Fill
-from fogline.engine.slots import Slots, longer
+from fogline.engine.group import as_delta, by_instant
+from fogline.engine.groups import COMPACT_FROM, NOT_SCREENED, Changes, Live
+from fogline.engine.revise import Fill
+from fogline.engine.slots import NO_SLOTS, Slots, longer
 from fogline.kernels.latest import OVER, current, hand_over_now
 from fogline.kernels.states import DEAD, DOMINATED, HEAVY, OUT
 from fogline.kernels.tick import DONE, FILL, GROW, report_changes
@@ -58,7 +56,7 @@ from fogline.kernels.words import words
 from fogline.rows.names import Contents
 
 NO_VERSION = np.iinfo(np.int64).min
-SLACK = 64  # fewer markers than this are not worth looking at
+FORGET_FROM = 64  # fewer markers than this are not worth looking at
 
 
 class Names:
@@ -136,7 +134,7 @@ class Names:
     def forget(self, clock: float, living: int) -> None:
         """Forget the markers that are over, when they may have become many. `living`: how many ids have a row."""
         markers = len(self.number) - living
-        if self.remember == np.inf or markers <= 2 * self._kept + SLACK:
+        if self.remember == np.inf or markers <= 2 * self._kept + FORGET_FROM:
             return
         n = len(self.number) + len(self.free)
         over = np.flatnonzero((self.slot[:n] < 0) & (self.time[:n] > -np.inf) & self._over(self.time[:n], clock))
@@ -281,7 +279,7 @@ class Current(Live):
         expired: Ints = NO_SLOTS
         while True:
             s.make_room(rows)
-            arrivals = Arrivals(rows.uncertain, rows.arrived, rows.expires, rows.raw, NOT_SCREENED, NO_SLOTS)
+            arrivals = Arrivals(rows.uncertain, rows.arrived, rows.expires, rows.raw, NOT_SCREENED, NO_SLOTS, NO_SLOTS)
             turn = Round(
                 self.now, self.next_expiry, self.opened, *leaving, pending, went, closed, before, after, new, report
             )
@@ -345,9 +343,9 @@ class Current(Live):
             self.opened = self.opened[np.argsort(strength, kind="stable")]
             self._opened_since = 0
 
-    def stand_up(self) -> None:
+    def finish_load(self) -> None:
         """The columns of saved rows are filled. Members whose sums were not saved are judged anew."""
-        super().stand_up()
+        super().finish_load()
         self.slots.look_at_order()
 
     def judge_due(self, which: Ints) -> None:
@@ -470,9 +468,11 @@ class LatestGroup:
     def _ticks(self, clock: float, now: float, events: News | None) -> Iterator[tuple[float, News | None]]:
         """The instants at which something happens, with what comes at each."""
         if events is not None:
-            for tick, some in _by_time(np.maximum(events.time, clock), events):
+            order, instants = by_instant(np.maximum(events.time, clock))
+            events = events.part(order)
+            for tick, where in instants.items():
                 yield from self._expiries(tick)
-                yield tick, some
+                yield tick, events.part(where)
         yield from self._expiries(now, including=True)
 
     def _at_once(self, now: float, events: News | None) -> Iterator[tuple[float, News | None]]:
@@ -556,19 +556,6 @@ class LatestGroup:
                 copies = order[begin : end + 1]
                 chosen[k] = copies[_contents(rows.part(row[copies]), self.points).best(range(len(copies)))]
         return np.sort(chosen)
-
-
-def _by_time(enters: Floats, events: News) -> Iterator[tuple[float, News]]:
-    """What comes at each instant, one after the other."""
-    first, last = extent(enters)
-    if first == last:  # as in most calls
-        yield first, events
-        return
-    order = np.argsort(enters, kind="stable")
-    events, enters = events.part(order), enters[order]
-    cuts = np.concatenate(([0], np.flatnonzero(np.diff(enters)) + 1, [len(enters)]))
-    for a, b in pairwise(cuts.tolist()):
-        yield float(enters[a]), events.part(slice(a, b))
 
 
 def _contents(rows: Batch, points: bool) -> Contents:

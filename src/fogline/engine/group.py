@@ -11,21 +11,19 @@ first in the order of (arrival, id) is named.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from fogline.arrays import BEATEN, Batch, Delta, Flags, Floats, Ints, Revisions, UncertainRows
-from fogline.engine.groups import SLACK, Changes, Groups, Live
+from fogline.arrays import DOMINATED_BY, Batch, Delta, Flags, Floats, Ints, Revisions, UncertainRows
+from fogline.engine.groups import COMPACT_FROM, Changes, Groups, Live
 from fogline.engine.revise import Fill, Note
 from fogline.engine.window import CountWindow, moved_expiries, named_in
-from fogline.kernels.static import as_good_as
 from fogline.kernels.tick import NO_DOMINATOR, sure_dominators
 from fogline.kernels.uncertain import extent
-from fogline.rows.names import Contents, copies_of, stamp_names
 
+EVERY = slice(None)
 Tick = tuple[float, Batch | None, Revisions | None]  # an instant, the rows that arrive then, what is revised
 
 
@@ -68,49 +66,26 @@ class Group:
 
         Late rows enter at the clock, and late revisions happen there.
         """
+        enter: dict[float, slice] = {}
+        revised: dict[float, slice] = {}
+        if rows is not None and len(rows.id):
+            enters = rows.arrived
+            if extent(enters)[0] < clock:
+                self.late += int(np.count_nonzero(enters < clock))
+                enters = np.maximum(enters, clock)
+            order, enter = by_instant(enters)
+            rows = rows.part(order)
         if revisions is not None:
-            yield from self._revised_ticks(clock, now, rows, revisions)
-        elif rows is not None:
-            first, last = extent(rows.arrived)
-            if first < clock:
-                self.late += int(np.count_nonzero(rows.arrived < clock))
-                yield clock, rows.part(np.flatnonzero(rows.arrived <= clock)), None
-                rows = rows.part(np.flatnonzero(rows.arrived > clock))
-                first = np.nan
-            if first == last:
-                yield from self._expiries(first)
-                yield first, rows, None
-            elif len(rows.id):
-                yield from self._one_by_one(rows.part(np.argsort(rows.arrived, kind="stable")))
-        yield from self._expiries(now, including=True)
-
-    def _one_by_one(self, rows: Batch) -> Iterator[Tick]:
-        """The rows, which lie by arrival, instant by instant."""
-        cuts = np.concatenate(([0], np.flatnonzero(np.diff(rows.arrived)) + 1, [len(rows.id)]))
-        for a, b in pairwise(cuts.tolist()):
-            yield from self._expiries(float(rows.arrived[a]))
-            yield float(rows.arrived[a]), rows.part(slice(a, b)), None
-
-    def _revised_ticks(self, clock: float, now: float, rows: Batch | None, revisions: Revisions) -> Iterator[Tick]:
-        """The rows and the revisions instant by instant."""
-        first, last = extent(revisions.time)
-        if rows is not None and clock <= first == last <= now and extent(rows.arrived) == (first, last):
-            yield from self._expiries(first)
-            yield first, rows, revisions
-            return
-        then = np.clip(revisions.time, clock, now)
-        enters = np.empty(0) if rows is None else np.maximum(rows.arrived, clock)
-        if rows is not None:
-            self.late += int(np.count_nonzero(rows.arrived < clock))
-        ticks = np.unique(np.concatenate((enters, then)))
-        row, event = np.argsort(enters, kind="stable"), np.argsort(then, kind="stable")
-        ends = (np.searchsorted(sorted_, ticks, "right").tolist() for sorted_ in (enters[row], then[event]))
-        a = b = 0
-        for tick, c, d in zip(ticks.tolist(), *ends, strict=True):
+            order, revised = by_instant(np.clip(revisions.time, clock, now))
+            revisions = revisions.part(order)
+        for tick in sorted(enter | revised) if revised else enter:
             yield from self._expiries(tick)
-            arrivals = rows.part(row[a:c]) if rows is not None and c > a else None
-            yield tick, arrivals, revisions.part(event[b:d]) if d > b else None
-            a, b = c, d
+            yield (
+                tick,
+                rows.part(enter[tick]) if rows is not None and tick in enter else None,
+                revisions.part(revised[tick]) if revisions is not None and tick in revised else None,
+            )
+        yield from self._expiries(now, including=True)
 
     def _at_once(self, clock: float, now: float, rows: Batch | None, revisions: Revisions | None) -> Iterator[Tick]:
         """One tick for all: what is in the window at `now` does not depend on the way there."""
@@ -189,6 +164,20 @@ class Group:
         return named_in(ids, arrived, s.id[alive], s.columns.arrived[alive])
 
 
+def by_instant(when: Floats) -> tuple[Ints | slice, dict[float, slice]]:
+    """The order of events by their instants `when` (n,), and where in that order those of each instant lie.
+
+    Events of one instant keep their order; the instants ascend.
+    """
+    first, last = extent(when)
+    if first == last:  # as in most calls
+        return EVERY, {first: EVERY}
+    order = np.argsort(when, kind="stable")
+    when = when[order]
+    cuts = [0, *(np.flatnonzero(np.diff(when)) + 1).tolist(), len(when)]
+    return order, {float(when[a]): slice(a, b) for a, b in pairwise(cuts)}
+
+
 def _any(revisions: Revisions | None) -> bool:
     return revisions is not None and len(revisions.id) > 0
 
@@ -241,7 +230,7 @@ def _ticks(groups: Groups, now: Floats, rows: Batch, group: Ints, odd: Flags) ->
     while True:
         tick = np.minimum(np.where(at < end, arrived[at], np.inf), records["soon"])
         more = (tick <= now) & np.isfinite(tick)
-        odd |= more & (records["used"] > SLACK) & (2 * records["alive"] < records["used"])
+        odd |= more & (records["used"] > COMPACT_FROM) & (2 * records["alive"] < records["used"])
         which = np.flatnonzero(more & ~odd)
         if not len(which):
             return
@@ -258,33 +247,16 @@ def _ticks(groups: Groups, now: Floats, rows: Batch, group: Ints, odd: Flags) ->
 def in_order(groups: Groups, changes: Changes, named: Named) -> Changes:
     """A copy of what the groups' last tick changed, by group, arrival and id, with all dominators that have a name."""
     s, n = groups.slots, len(changes)
-    slot = changes["slot"] if len(groups.slots.groups) == 1 else s.groups["first"][changes["group"]] + changes["slot"]
-    arrived = s.columns.arrived[slot]
-    if n == 1 or (len(s.groups) == 1 and (arrived[1:] > arrived[:-1]).all()):  # nearly always
-        changes = changes.copy()
+    if n > 1:
+        slot = s.groups["first"][changes["group"]] + changes["slot"]
+        names = zip(changes["group"].tolist(), s.columns.arrived[slot].tolist(), named(s.id[slot]), strict=True)
+        changes = changes[sorted(range(n), key=list(names).__getitem__)]
     else:
-        order = np.lexsort((arrived, changes["group"]))
-        _by_name(order, arrived, changes["group"], lambda which: named(s.id[slot[which]]))
-        changes = changes[order]
-    reason = changes["reason"].tolist()
-    for k in (k for k in range(n) if reason[k] == BEATEN and changes["dominator"][k] < 0):
-        changes["dominator"][k] = first_dominator(groups, int(changes["group"][k]), int(changes["slot"][k]), named)
+        changes = changes.copy()
+    for k, reason in enumerate(changes["reason"].tolist()):
+        if reason == DOMINATED_BY and changes["dominator"][k] < 0:
+            changes["dominator"][k] = first_dominator(groups, int(changes["group"][k]), int(changes["slot"][k]), named)
     return changes
-
-
-def _by_name(order: Ints, arrived: Floats, group: Ints, named: Named) -> None:
-    """Put changes of one group and arrival, which lie together, in the order of their ids."""
-    a, b = order[:-1], order[1:]
-    ties = np.flatnonzero((group[a] == group[b]) & (arrived[a] == arrived[b])).tolist()
-    at = 0
-    while at < len(ties):
-        begin = ties[at]
-        while at + 1 < len(ties) and ties[at + 1] == ties[at] + 1:
-            at += 1
-        some = order[begin : ties[at] + 2]
-        ids = named(some)
-        order[begin : ties[at] + 2] = some[sorted(range(len(some)), key=ids.__getitem__)]
-        at += 1
 
 
 def first_dominator(groups: Groups, g: int, slot: int, named: Named) -> int:
@@ -307,99 +279,15 @@ def as_delta(tick: float, changes: Changes, live: Live) -> Delta:
     """What changed at a tick of one group."""
     s = live.slots
     if live.returned is not None:  # a row that was revised lay elsewhere: see `first_dominator`
-        changes["dominator"][changes["reason"] == BEATEN] = NO_DOMINATOR
+        changes["dominator"][changes["reason"] == DOMINATED_BY] = NO_DOMINATOR
     changes = in_order(live, changes, list)
     slot, reason = changes["slot"], changes["reason"]
     change, probability, within = (changes[name] for name in ("change", "probability", "within"))
     delta = Delta(tick, s.id[slot], s.columns.arrived[slot], change, probability, within, s.raw[slot], reason)
-    if BEATEN not in reason.tolist():  # nearly always
+    if DOMINATED_BY not in reason.tolist():  # nearly always
         return delta
     dominator = changes["dominator"]
-    named = (reason == BEATEN) & (dominator >= 0)
+    named = (reason == DOMINATED_BY) & (dominator >= 0)
     ids, times = np.full(len(slot), None, object), np.full(len(slot), np.nan)
     ids[named], times[named] = s.id[dominator[named]], s.columns.arrived[dominator[named]]
     return delta._replace(rival=ids, rival_time=times)
-
-
-# --- Copies -----------------------------------------------------------------------------------------------------------
-#
-# A copy has the group, id and arrival of another row. What has entered stays, as far as the live set remembers it. Of
-# copies that come together one counts (`rows.names`).
-#
-# Other rows may have been dropped because of a copy, before they came here. If it is refused, that is no matter as long
-# as another row could have dropped them as well: one that is nowhere worse, and there as long. If there is none, they
-# need that copy: it is chosen of several, or kept beside the row that is there already (a *conflict*).
-
-
-def entered(group: Group | None, id: Sequence[Any], arrived: Floats, clock: float) -> list[int]:
-    """The positions of rows that have entered already. `clock`: up to when the group has been advanced."""
-    if group is None or not len(id) or extent(arrived)[0] > clock:
-        return []
-    behind = np.flatnonzero(arrived <= clock)
-    there = group.known([id[k] for k in behind.tolist()], arrived[behind])
-    return [int(k) for k in behind[there]]
-
-
-def duplicates(
-    group: Group | None,
-    id: Sequence[Any],
-    arrived: Floats,
-    clock: float,
-    contents: Callable[[], Contents],
-    covering: Flags | None = None,
-) -> tuple[list[int], list[int]]:
-    """The positions of rows of one group that are refused, and of conflicts, which are kept beside others.
-
-    `clock`: up to when the group has been advanced; `covering`: rows because of which others were dropped.
-    """
-    again: set[int] = set()
-    held = cache(contents)  # what rows hold is put together once
-    for copies in copies_of(stamp_names(id, arrived, None), held):
-        again.update(copies)
-        again.remove(_chosen(copies, held(), covering))
-    again.update(entered(group, id, arrived, clock))
-    needed = [] if covering is None else [k for k in sorted(again) if covering[k]]
-    kept = _conflicts(needed, again, group, (id, arrived), held()) if needed else []
-    return sorted(again.difference(kept)), kept
-
-
-def _conflicts(
-    needed: list[int], again: set[int], group: Group | None, names: tuple[Sequence[Any], Floats], contents: Contents
-) -> list[int]:
-    """The copies whose place no row that stays can take. O(rows + needed · log live) where few live rows overlap."""
-    covered = set(_covered(group, contents, needed))
-    left = [k for k in needed if k not in covered]
-    if not left:
-        return []
-    id, arrived = names
-    copies: dict[Any, list[int]] = {}  # by name, those that stay
-    for n, name in enumerate(zip(id, arrived.tolist(), strict=True)):
-        if n not in again:
-            copies.setdefault(name, []).append(n)
-    kept: list[int] = []
-    for k in left:
-        there = copies.setdefault((id[k], float(arrived[k])), [])
-        if not any(contents.as_good(n, k) for n in there):
-            kept.append(k)
-            there.append(k)
-    return kept
-
-
-def _chosen(copies: list[int], contents: Contents, covering: Flags | None) -> int:
-    """The copy that stays: one that others need, if there is any."""
-    best = copies[0]
-    if covering is None or not covering[copies].any():
-        return best
-    needed = [k for k in copies if covering[k] and not contents.as_good(best, k)]
-    return contents.best(needed) if needed and not covering[best] else best
-
-
-def _covered(group: Group | None, contents: Contents, needed: list[int]) -> list[int]:
-    """Those of the rows for which there is a live one that could have dropped whatever they did."""
-    if group is None:
-        return []
-    slots = group.live.slots
-    alive: Ints = slots.alive()
-    there = np.column_stack((slots.uncertain.lo[alive], slots.columns.expires[alive]))
-    found = as_good_as(there, np.column_stack((contents.uncertain.lo[needed], contents.expires[needed])))
-    return [k for k, there_is in zip(needed, found.tolist(), strict=True) if there_is]

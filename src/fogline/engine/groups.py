@@ -34,8 +34,8 @@ from fogline.arrays import (
     SHARED,
     UNFILLED,
     WENT,
+    Arrivals,
     Batch,
-    Coming,
     Flags,
     Floats,
     Ints,
@@ -48,7 +48,7 @@ from fogline.arrays import (
 )
 from fogline.engine import bulk
 from fogline.engine.revise import Fill, Note, fill_within, revise
-from fogline.engine.slots import NONE, PLACES, Slots, ranges
+from fogline.engine.slots import MOST_SUMMED, NO_SLOTS, Slots, ranges
 from fogline.errors import SnapshotError
 from fogline.kernels import tick as kernels
 from fogline.kernels.bracket import Bounds, bracket
@@ -59,7 +59,8 @@ from fogline.query import TOLERANCE
 Changes = Any  # (n,) CHANGE
 NOT_SCREENED: Floats = np.empty(0)
 SHADOWED = ("max_corner", "min_corner", "guard", "joint")  # kept out for life: by Lemma 2, Lemma 3, one, several
-SLACK = 64  # fewer slots than this are not worth closing gaps for
+COMPACT_FROM = 64  # fewer slots than this are not worth closing gaps for
+MOST_EXACT = 1_000_000  # instances of a row; the probability of a row of more may be bracketed
 MANY = 256  # rows to judge at once for which it pays to sort the others first
 WIDTH = 1e-3  # a bracket narrower than this is narrow enough, …
 WORK = 4_000_000  # … and no more is done for it: looks at a dominator in a box, half a second or so
@@ -88,7 +89,7 @@ def limits_of(alpha: float, instances: int) -> Limits:
         threshold=alpha + TOLERANCE if alpha > 0 else -1.0,
         least=1.0 - alpha - TOLERANCE,
         tolerance=TOLERANCE,
-        instances=min(PLACES, instances),
+        instances=min(MOST_SUMMED, instances),
         many=MANY,
         exact=instances,
     )
@@ -103,7 +104,7 @@ class Groups:
         alpha: float,
         *,
         groups: int = 1,
-        instances: int = 1_000_000,
+        instances: int = MOST_EXACT,
         known: int = 0,
         fill: Fill | None = None,
         shared: UncertainRows | None = None,
@@ -123,7 +124,7 @@ class Groups:
 
     # --- Ticks --------------------------------------------------------------------------------------------------------
 
-    def step(self, which: Ints, now: Floats, rows: Batch, begin: Ints, origin: Ints = NONE) -> Changes:
+    def step(self, which: Ints, now: Floats, rows: Batch, begin: Ints, origin: Ints = NO_SLOTS) -> Changes:
         """One tick of the groups `which`, at the instants `now` (of these groups). What has expired leaves, the rows
         enter, what that concerns is judged.
 
@@ -158,7 +159,7 @@ class Groups:
             begin, screened, judge, met = np.array([0, len(rows.arrived)]), np.ones(1, np.bool_), False, True
         while True:
             s.make_room(rows, begin)
-            coming = Coming(rows.uncertain, rows.arrived, rows.expires, rows.raw, until, origin, begin)
+            coming = Arrivals(rows.uncertain, rows.arrived, rows.expires, rows.raw, until, origin, begin)
             work = Work(which, now, screened, judge, report, met)
             most, end = kernels.tick(s.seen(), coming, work, self.limits, s.changes, end)
             s.name(rows, which)
@@ -167,7 +168,7 @@ class Groups:
                     self.settled(perf_counter() - began)
                 return s.changes[:end]
             left = s.groups["left"][which]
-            rows, begin, until, screened, origin = self._nothing, self._none, NOT_SCREENED, self._unscreened, NONE
+            rows, begin, until, screened, origin = self._nothing, self._none, NOT_SCREENED, self._unscreened, NO_SLOTS
             now, met, crowded = NOT_SCREENED, False, which[left == kernels.CROWD]
             if most == kernels.MET:
                 began, judge = perf_counter(), True
@@ -191,7 +192,7 @@ class Groups:
         s, groups = self.slots, self.slots.groups
         s.make_room(rows, begin)
         group = np.repeat(self._all, np.diff(begin))
-        coming = Coming(rows.uncertain, rows.arrived, rows.expires, rows.raw, NOT_SCREENED, origin, begin)
+        coming = Arrivals(rows.uncertain, rows.arrived, rows.expires, rows.raw, NOT_SCREENED, origin, begin)
         some = np.unique(group[bounds])
         if len(self._all) == 1 and len(rows.arrived) >= bulk.ROWS:
             stay, until, needed = bulk.screen(self, rows, origin)
@@ -222,7 +223,7 @@ class Groups:
         self.slots.groups["imputed"] += np.bincount(group[lacking], minlength=len(self._all))
         uncertain, narrower = fill_within(self.fill, rows.uncertain, rows.known, gaps)
         if not narrower:
-            return rows._replace(uncertain=uncertain), NONE
+            return rows._replace(uncertain=uncertain), NO_SLOTS
         cells = gaps & ((uncertain.lo > rows.uncertain.lo) | (uncertain.hi < rows.uncertain.hi))
         return rows._replace(uncertain=uncertain), group[cells.any(axis=1)]
 
@@ -272,7 +273,7 @@ class Groups:
     # --- Groups as they are saved -------------------------------------------------------------------------------------
 
     def load(self, rows: Batch, sizes: Ints) -> None:
-        """Give saved rows slots, in their order; the caller fills the columns, then calls `stand_up`.
+        """Give saved rows slots, in their order; the caller fills the columns, then calls `finish_load`.
 
         `sizes` (groups,): how many rows each group has.
         """
@@ -289,16 +290,18 @@ class Groups:
         s.columns.instances[:n], s.columns.within[:n] = s.instances_of(uncertain), 0.0
         s.recode(uncertain)
 
-    def stand_up(self) -> None:
-        """The columns and sums of saved rows are filled. Members whose sums were not saved are judged anew."""
+    def finish_load(self) -> None:
+        """What follows from the columns and sums of saved rows. Members whose sums were not saved are judged anew."""
         s = self.slots
-        anew = kernels.stand_up(tuple(s.columns), s.groups, s.sums.zeros)
+        anew = kernels.finish_load(tuple(s.columns), s.groups, s.sums.zeros)
         if anew.any():
             self.judge_due(np.flatnonzero(anew))
 
     def judge_due(self, which: Ints) -> None:
         """Judge the rows of these groups that wait for it, without a tick."""
-        self._run(which, NOT_SCREENED, self._nothing, self._none, NOT_SCREENED, self._unscreened, NONE, report=False)
+        self._run(
+            which, NOT_SCREENED, self._nothing, self._none, NOT_SCREENED, self._unscreened, NO_SLOTS, report=False
+        )
 
     def answers(self) -> Ints:
         """(3, groups) how many rows are in the answer, of how many only bounds are known, how many are undecided."""
@@ -315,7 +318,7 @@ class Live(Groups):
         d: int,
         alpha: float,
         *,
-        instances: int = 1_000_000,
+        instances: int = MOST_EXACT,
         known: int = 0,
         fill: Fill | None = None,
         note: Note | None = None,
@@ -359,7 +362,7 @@ class Live(Groups):
         Returns what changed.
         """
         self._tidy()  # not later: the leave of a member that dies now is still to be reported
-        s, origin, instants = self.slots, NONE, np.array([now], np.float64)
+        s, origin, instants = self.slots, NO_SLOTS, np.array([now], np.float64)
         self.returned = None
         if revisions is not None:
             assert self.fill is not None
@@ -375,7 +378,7 @@ class Live(Groups):
     def _tidy(self) -> None:
         """Now and then close gaps and choose better cut points."""
         s, used = self.slots, self.slots.used
-        if used > SLACK and 2 * self.alive < used:
+        if used > COMPACT_FROM and 2 * self.alive < used:
             s.compact()
         elif used > 4 * s.coded:
             s.recode(s.view())

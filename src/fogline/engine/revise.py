@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fogline.arrays import BOUNDS_ONLY, SETTLED, Batch, Flags, Floats, Ints, Objects, Revisions, UncertainRows
-from fogline.engine.slots import Slots
+from fogline.engine.slots import NO_SLOTS, Slots
 from fogline.errors import FoglineError
 from fogline.kernels.states import DEAD, IS_GONE, OUT
 from fogline.kernels.tick import NARROWER, WIDER, arrived_at, compare_boxes, release
@@ -22,7 +22,6 @@ from fogline.kernels.tick import NARROWER, WIDER, arrived_at, compare_boxes, rel
 # rows, what is known of each, which cells to fill
 Fill = Callable[[UncertainRows, Floats, Flags], UncertainRows]
 Note = Callable[[Floats, Revisions], Floats]  # what is known of rows, a revision of each: what is known then
-NO_SLOTS = np.empty(0, np.int64)
 
 
 class Returning(NamedTuple):

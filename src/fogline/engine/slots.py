@@ -39,7 +39,8 @@ from fogline.kernels.states import IN
 from fogline.kernels.uncertain import copy_sharing, dense, own_values
 from fogline.kernels.words import cut_points, fences, words
 
-PLACES = 4096  # a member with more instances than this keeps no sums, and is evaluated anew when something changes
+MOST_SUMMED = 4096  # a member of more instances keeps no sums, and is evaluated anew when something changes
+NO_SLOTS: Ints = np.empty(0, np.int64)
 SAMPLE = 50_000  # more rows than this choose no better cut points
 CELLS = ("lo", "hi", "start", "size")
 POOLS = ("value", "weight", "tail")
@@ -84,7 +85,7 @@ class Slots:
     """
 
     def __init__(
-        self, d: int, instances: int = PLACES, known: int = 0, shared: UncertainRows | None = None, groups: int = 1
+        self, d: int, instances: int = MOST_SUMMED, known: int = 0, shared: UncertainRows | None = None, groups: int = 1
     ) -> None:
         self.d = d
         self.most_instances = instances
@@ -244,7 +245,7 @@ class Slots:
         room = sizes if len(groups) > 1 else np.maximum(sizes, 16)
         groups["first"], groups["room"] = np.cumsum(room) - room, room
         groups["used"] = groups["named"] = groups["alive"] = sizes
-        self._lay(room, NONE, NONE)
+        self._lay(room, NO_SLOTS, NO_SLOTS)
         self._deepen(max(len(self.uncertain.value), self.pool + pool))
 
     def _widen(self, room: Ints) -> None:
@@ -325,7 +326,7 @@ class Slots:
         self.pool = copy_sharing(old, order, self.uncertain, 0, len(self.lists.value), self.shared, self.shared)
         self.columns = Columns(*(longer(column[order], size) for column in self.columns))
         self.id, self.raw, self.known = (longer(each[order], size) for each in (self.id, self.raw, self.known))
-        self._lay_work(size, NONE, NONE)
+        self._lay_work(size, NO_SLOTS, NO_SLOTS)
         self.groups["room"], self.groups["used"], self.groups["named"] = size, len(order), len(order)
         self.look_at_order()
         self.recode(self.view())
@@ -356,9 +357,6 @@ class Slots:
         if n := int(last["first"] + last["used"]):
             c = self.columns
             c.word_lo[:n], c.word_hi[:n] = words(self.uncertain.lo[:n], self.uncertain.hi[:n], self.cuts)
-
-
-NONE = np.empty(0, np.int64)
 
 
 def ranges(begin: Ints, size: Ints) -> Ints:

@@ -184,7 +184,7 @@ def split_columns(headers: list[dict[str, Any]], arrays: GroupColumns, query: Qu
             latest.fill(group, header["latest"])
         else:
             group.remember(header["newest"], newest[near : near + header["newest_ids"]])
-        group.live.stand_up()
+        group.live.finish_load()
         count_as_saved(group.live, [header])
         if group.window is not None:
             count, waiting = header["order"]
@@ -226,10 +226,10 @@ def join_latest(groups: list[LatestGroup], kind: pa.DataType | None) -> dict[str
         place = np.full(s.used, -1, np.int32)
         place[alive] = np.arange(len(alive))
         joint, markers = s.guards.joint[out], names.markers(group.clock)
-        sealed = s.columns.state[alive] == DOMINATED
+        dominated = s.columns.state[alive] == DOMINATED
         parts.append(
             {
-                "guard": np.where(sealed, place[np.where(sealed, s.guards.sure[alive], 0)], -1).astype(np.int32),
+                "guard": np.where(dominated, place[np.where(dominated, s.guards.sure[alive], 0)], -1).astype(np.int32),
                 "joint": np.where(joint >= 0, place[joint], joint).astype(np.int32),
                 "open": place[group.live.opened].astype(np.int32),
                 "version": names.version[s.number[alive]],

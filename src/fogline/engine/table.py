@@ -13,7 +13,7 @@ import numpy as np
 from fogline.arrays import Batch, Floats, Ints, UncertainRows, objects
 from fogline.engine.group import Group
 from fogline.kernels.instances import ROOM
-from fogline.kernels.static import OUT, Dominators, chances
+from fogline.kernels.static import NOT_ABOVE, Dominators, chances
 from fogline.kernels.words import cut_points, fences, words
 from fogline.query import TOLERANCE
 
@@ -34,7 +34,7 @@ def once(uncertain: UncertainRows, alpha: float) -> tuple[Ints, Floats, Floats]:
     step = max(1, len(lo) // _SAMPLE)
     worst, best = words(lo, hi, cut_points(lo[::step], hi[::step]))
     cells = uncertain._replace(lo=lo, hi=hi, start=uncertain.start[order], size=uncertain.size[order])
-    threshold = alpha + TOLERANCE if alpha > 0 else OUT
+    threshold = alpha + TOLERANCE if alpha > 0 else NOT_ABOVE
     chance = np.empty(len(order))
     chance[order] = chances(Dominators(cells, worst, best, fences(d)), np.arange(len(order)), threshold, ROOM)
     which = np.flatnonzero(chance > threshold)

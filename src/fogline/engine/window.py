@@ -111,7 +111,7 @@ class CountWindow:
 
 
 def _runs(ties: Ints) -> list[tuple[int, int]]:
-    """Stretches (begin, end) of equal neighbours, from the places where one equals the next."""
+    """Runs (begin, end) of equal neighbours, from the places where one equals the next."""
     if not len(ties):
         return []
     cuts = np.flatnonzero(np.diff(ties) > 1) + 1

@@ -1,4 +1,7 @@
-"""Which columns come beside the rows of files? Where a row was read, and why it cannot be."""
+"""Text files as blocks of whole lines in UTF-8, packed or not, whatever their encoding.
+
+Beside the rows of a file come a few columns: where a row was read, and why it cannot be.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,7 @@ LINE = "_fogline_line"  # the number of the line from 1 on, null where it is not
 ORIGIN = pa.schema([(CORRUPT, pa.string()), (WHY, pa.string()), (FILE, pa.string()), (LINE, pa.int64())])
 
 
-# --- raw ---
-# What does a reader of one kind of file give, before it is fitted to the stream's columns?
+# --- What a reader of one kind of file gives --------------------------------------------------------------------------
 
 
 class BadLine(NamedTuple):
@@ -69,18 +71,14 @@ def reason_of(error: BaseException) -> str:
     return text if len(text) <= 200 else f"{text[:200]}…"
 
 
-# --- blocks ---
-# How does a text file, packed or not and of any encoding, come as blocks of whole lines in UTF-8?
+# --- Text files as blocks of lines ------------------------------------------------------------------------------------
 #
-# A line ends with a line break, in quotes too: so each line has a number, and one that is broken harms no other.
-# Bytes
+# A line ends with a line break, in quotes too: so each line has a number, and one that is broken harms no other. Bytes
 # that cp1252 does not know stay in their line, so that it is refused. When a file breaks off (a torn gzip, bytes that
 # another encoding does not know), the lines before come first, then the error; the line that broke off is not among
-# them.
-# Where a packed file is whole, but other bytes follow it, no line has broken off: all come before the error.
+# them. Where a packed file is whole, but other bytes follow it, no line has broken off: all come before the error.
 # Where the first line shows that carriage returns alone end lines (as old programs write them), they do so in all of
-# the
-# file.
+# the file.
 
 SIZE = 8 * 2**20  # bytes of one block
 STEP = 16 * 2**10  # bytes of a packed file that are unpacked at once

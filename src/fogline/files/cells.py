@@ -1,4 +1,4 @@
-"""How does a cell look once it is written the usual way?
+"""Cells of texts, written the usual way, then cast to the type of their column.
 
 Texts come in and texts go out: "1,5" becomes "1.5" where the mark is a comma, "01.05.2024 12:00" in Berlin becomes
 "2024-05-01 10:00:00.000000Z", and "n/a" becomes null. What cannot be read stays as it is, so that the row is
@@ -199,11 +199,9 @@ def _behind(texts: pa.Array, end: str) -> pa.Array:
     return pc.binary_join_element_wise(texts, end, "")
 
 
-# --- casting ---
-# Does a cell fit the type that its column had when the stream began?
+# --- Cells in the type of their column --------------------------------------------------------------------------------
 #
-# Columns are cast as a whole; only where that fails, cell by cell. Numbers, truth values and instants become texts
-# that
+# Columns are cast as a whole; only where that fails, cell by cell. Numbers, truth values and instants become texts that
 # mean the same; a cell that does not fit is null, and its row is marked.
 
 _STAMP, _ZONED = pa.timestamp("us"), pa.timestamp("us", "UTC")

@@ -1,4 +1,4 @@
-"""How was this file written: in which encoding, with what between cells, and which mark in numbers?
+"""Lines of cells (csv, tsv): how a file was written, found by looking at it, and its rows.
 
 Each file is looked at by itself, so that files of one stream may differ. What the user has stated is not looked for.
 
@@ -147,11 +147,9 @@ def _decimal(cells: list[str], *, quoted: bool, grouped: bool) -> str:
     return "," if most > sum(_POINT.fullmatch(cell) is not None for cell in points) else "."
 
 
-# --- delimited ---
-# How are lines of cells read: csv, tsv, and what else has something between its cells?
+# --- Reading ----------------------------------------------------------------------------------------------------------
 #
-# In blocks of lines, each as columns of texts. A line that has not as many cells as the header, or a quote that is
-# not
+# In blocks of lines, each as columns of texts. A line that has not as many cells as the header, or a quote that is not
 # closed, is put aside with its number and the reason; the others are read.
 
 OPEN = "it has a quote that is not closed"

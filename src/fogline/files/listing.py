@@ -1,4 +1,4 @@
-"""Where does a path lie: on this machine, or in another file system?"""
+"""Paths: which lie on this machine, and which files of one belong to a stream."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ def is_local(path: str) -> bool:
     return re.match(r"[a-zA-Z][\w+.-]*:/", plain(path)) is None
 
 
-# --- apart ---
-# Do what is read and what is written lie in one another? Then what was written would be read again.
+# --- What is written must not lie in what is read ---------------------------------------------------------------------
 
 
 def must_be_apart(source: str, output: str) -> None:
@@ -58,17 +57,14 @@ def must_be_apart(source: str, output: str) -> None:
         )
 
 
-# --- listing ---
-# Which files of a path belong to a stream, and of which kind is each?
+# --- Which files belong to a stream -----------------------------------------------------------------------------------
 #
 # Files whose names end in .parquet, .csv, .tsv, .json, .jsonl or .ndjson, packed (.gz, .bz2, .zst, .lz4) or not, each
 # read by its own kind: those of the folder and of its subfolders. What begins with . or _ is hidden and left out
-# without
-# a word, folders included; every other file is left out by its end (.part, .tmp, .txt, .xlsx), and is named once
-# (`files.unread`), for a file that is not read shall not look as if it were; so are links that lead nowhere, pipes,
-# and
-# names that are no text. A link to a folder that holds it is not followed: its files would be read again. In a folder
-# that is called by a kind (data.parquet) files without any end are of that kind.
+# without a word, folders included; every other file is left out by its end (.part, .tmp, .txt, .xlsx), and is named
+# once (`files.unread`), for a file that is not read shall not look as if it were; so are links that lead nowhere,
+# pipes, and names that are no text. A link to a folder that holds it is not followed: its files would be read again. In
+# a folder that is called by a kind (data.parquet) files without any end are of that kind.
 
 KINDS = {"parquet": ("parquet",), "csv": ("csv",), "tsv": ("tsv",), "json": ("json", "jsonl", "ndjson")}
 PACKED = ("gz", "bz2", "zst", "lz4")  # behind the end of a text kind

@@ -1,9 +1,9 @@
-"""How do the rows of a file get the columns of the stream?
+"""The rows of one file, in the columns of the stream.
 
 By name, so the order of columns does not matter; columns of the file that the stream does not have are left out, those
-that it lacks are missing. Cells are written the usual way (`files.cells`) and cast (`files.cells`). A cell of a
-column that the query looks at and that does not fit refuses its row; others become null. So do null words, but in what
-names rows and groups: there `-` is a name.
+that it lacks are missing. Cells are written the usual way and cast (`files.cells`). A cell of a column that the query
+looks at and that does not fit refuses its row; others become null. So do null words, but in what names rows and groups:
+there `-` is a name.
 """
 
 from __future__ import annotations
@@ -119,16 +119,12 @@ def unread(layout: Layout, file: str | pa.Array, bad: list[tuple[int | None, str
     return pa.RecordBatch.from_arrays(columns, schema=layout.schema)
 
 
-# --- one_file ---
-# Which rows does a file hold?
+# --- Reading one file -------------------------------------------------------------------------------------------------
 #
 # `batches` reads one file of a stream, whatever is in it: lines that cannot be read come as rows with their text and
-# the
-# reason, and a file that cannot be read gives, after what could be read of it, one such row for all of it. So all
-# that is
-# wrong with files goes the way of rejects. Only what is wrong with the disk is an error, and a stream whose whole
-# folder
-# is away: its rows are not lost, and are read when it is back.
+# the reason, and a file that cannot be read gives, after what could be read of it, one such row for all of it. So all
+# that is wrong with files goes the way of rejects. Only what is wrong with the disk is an error, and a stream whose
+# whole folder is away: its rows are not lost, and are read when it is back.
 
 ROWS = 65_536  # of a Parquet file at once, …
 BUFFER = 2**20  # … and bytes of each of its columns
@@ -197,11 +193,9 @@ def _parquet(path: str, content: bytes | None, columns: frozenset[str]) -> Itera
             raise Unreadable(f"it was cut short while it was being read: {left:,} of its rows are not there")
 
 
-# --- row_size ---
-# How many bytes of its file does a row take, about?
+# --- How long a row is ------------------------------------------------------------------------------------------------
 #
-# Of Parquet the footers state it. Of text the beginning of a few files shows it; a packed one is taken to be five
-# times
+# Of Parquet the footers state it. Of text the beginning of a few files shows it; a packed one is taken to be five times
 # as long, unpacked.
 
 LOOKED = 5  # files that are looked at

@@ -1,4 +1,4 @@
-"""Which type has a column of a history, whose files are texts?
+"""All rows of a history, and the types of its columns where its files are texts.
 
 A column is numbers where every cell of it is one (whole ones, if all are), instants where every cell is a timestamp,
 and texts else; so all rows are looked at before any is cast, by one process or by many: what they find is joined. Names
@@ -137,8 +137,7 @@ def left_out(found: list[str]) -> str:
     return f"{len(found):,} lines cannot be read and are left out, such as {found[0]}."
 
 
-# --- reading ---
-# Which rows do files hold: one of a stream (`batches`), or all of a history (`table`)?
+# --- All rows of a history --------------------------------------------------------------------------------------------
 
 __all__ = ["batches", "table"]
 
@@ -168,7 +167,8 @@ def table(
     return found
 
 
-# --- tables ---
+# --- Tables of a lake -------------------------------------------------------------------------------------------------
+#
 # Which rows does a table of a lake hold? `delta:PATH`, read by delta-rs, in this process.
 
 DELTA, JDBC = "delta:", "jdbc:"

@@ -1,4 +1,4 @@
-"""Which columns of a file does a query look at, and as what?"""
+"""What holds for all files of a stream once it has begun: columns, types, what times mean, and what the query needs."""
 
 from __future__ import annotations
 
@@ -46,16 +46,12 @@ class Roles(NamedTuple):
         return frozenset((*self.names, *self.numbers, *self.times))
 
 
-# --- settled ---
-# What holds for all files of a stream, once it has begun?
+# --- What holds for all files -----------------------------------------------------------------------------------------
 #
-# The names and types of its columns, what its times mean, and how they are written: settled by the files that are
-# there
+# The names and types of its columns, what its times mean, and how they are written: settled by the files that are there
 # when it begins, and kept with the run. So what the query compares is text wherever a file's kind leaves that open
-# (csv,
-# json), and decoded by `fogline.rows`, which refuses a cell by its name: 2, then 2.5, then "n/a" is no line that
-# cannot
-# be read. Names keep the types of Parquet and JSON; in csv they are texts: 007 is not 7.
+# (csv, json), and decoded by `fogline.rows`, which refuses a cell by its name: 2, then 2.5, then "n/a" is no line that
+# cannot be read. Names keep the types of Parquet and JSON; in csv they are texts: 007 is not 7.
 
 FORMAT = 1  # of what `to_dict` gives
 

@@ -31,8 +31,8 @@ from fogline.arrays import (
     empty_rows,
 )
 from fogline.errors import FoglineError
-from fogline.impute.protocol import Evidence, Hindsight, Imputer, fewer, part
-from fogline.impute.row import Constant, Mean, Others, Rules, Whole
+from fogline.impute.protocol import Evidence, Hindsight, Imputer, fewer, part, with_defaults
+from fogline.impute.row import Mean, Others, Rules, Whole
 from fogline.impute.sensor import Last, Past, RecentRule, readings
 from fogline.kernels.sensors import Candidates, known_values
 from fogline.kernels.uncertain import pour
@@ -99,28 +99,7 @@ def _sensors(repository: Repository | None, query: Query, remember: bool, hindsi
 
 def fillers(chain: Chain, j: int) -> list[str]:
     """In words, the imputers that can fill gaps of attribute j, in the order in which they are asked."""
-    return [words for each in chain.imputers if (words := _words(each, chain, j))]
-
-
-def _words(imputer: Imputer, chain: Chain, j: int) -> str:
-    """How an imputer fills gaps of attribute j; empty: it never does."""
-    if isinstance(imputer, Past):
-        later = ", revised by its next reading" if chain.hindsight and chain.opens[j] else ""
-        return f"the sensor's own past{later}" if imputer.number[j] >= 0 else ""
-    if isinstance(imputer, Last):
-        return "the sensor's last value"
-    if isinstance(imputer, RecentRule):
-        return str(imputer.rule) if imputer.rule.then == chain.query.names[j] else ""
-    if isinstance(imputer, Others):
-        learnt = imputer.learnt[j]
-        return "" if learnt is None else f"other attributes ({', '.join(learnt.given)})"
-    if isinstance(imputer, Rules):
-        return ", ".join(str(rule) for rule in imputer.lattices[j].rules)
-    if isinstance(imputer, Mean):
-        return "its mean in the history"
-    if isinstance(imputer, Whole):
-        return "the whole history's distribution"
-    return imputer.name
+    return [way for each in chain.imputers if (way := with_defaults(each).way(j))]
 
 
 class Answer(NamedTuple):
@@ -172,7 +151,7 @@ class Chain:
         self.opens = np.array([any(each.open(one, j)[0] for each, one in asked) for j in range(len(self.signs))])
         self.tally = Tally()
         self.shared = self._shared()
-        whole = [each for each in self.lasting if isinstance(each, Constant)]
+        whole = [each for each in self.lasting if with_defaults(each).constant]
         # (d,) attributes that have an answer for every gap
         self.always = np.array([any(each.able(blank, j)[0] for each in whole) for j in range(len(self.signs))])
 
@@ -232,7 +211,7 @@ class Chain:
         corrects = np.zeros(n if self.query.latest else 0, np.int64) if version is None else version
         lacked = np.empty((0, d), np.bool_) if needs is None else needs
         assert self.sensors is not None
-        last = np.full(len(self.sensors.names), any(isinstance(each, Last) for each in self.imputers))
+        last = np.full(len(self.sensors.names), any(with_defaults(each).repeats_last for each in self.imputers))
         candidates = Candidates(stamps(copies, n), self._of_sensors(lacked), last, read, corrects)
         return rows._replace(order=in_order(rows.time, version, copies), candidates=candidates)
 
@@ -333,10 +312,10 @@ class Chain:
         return self.fill(uncertain, known, gaps, sharing=True)
 
     def _shared(self) -> UncertainRows:
-        """One row with the lists that the last imputer gives every row, if it is a `Constant`."""
+        """One row with the lists that the last imputer gives every row, if that is constant."""
         d, row, blank = len(self.signs), np.zeros(1, np.int64), np.full((1, len(self.signs)), np.nan)
         answers, last = [], self.lasting[-1] if self.lasting else None
-        if isinstance(last, Constant):
+        if last is not None and with_defaults(last).constant:
             found = [last.distributions(np.empty((1, 0)), j) for j in range(d)]
             answers = [Answer(j, row, last, one) for j, one in enumerate(found) if one.size[0] > 1]
         return self._write(empty_rows(1, d, 0)._replace(lo=blank, hi=blank.copy()), answers)

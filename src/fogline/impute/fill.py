@@ -33,8 +33,10 @@ class Looked(NamedTuple):
 
     def of_all(self) -> Floats:
         """(n, width) what is kept of every row: nothing of complete ones."""
-        out = np.full((len(self.uncertain.lo), self.known.shape[1]), np.nan)
-        out[self.lacking] = self.known
+        out = np.empty((len(self.uncertain.lo), self.known.shape[1]))
+        if out.size:
+            out[:] = np.nan
+            out[self.lacking] = self.known
         return out
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from fogline.arrays import Distributions, Flags, Floats, Ints
 from fogline.errors import FoglineError, HistoryError, RowsError, did_you_mean
-from fogline.impute.protocol import Eager, Evidence, Imputer, ends, listed, part, spread
+from fogline.impute.protocol import BaseImputer, Eager, Evidence, Imputer, listed, part, spread
 from fogline.query import Query
 from fogline.repository.history import read_history
 from fogline.rows.cells import PAIRS, Reasons, read_cells
 
-MOST, SEED = 20_000, 13  # rows of a longer history that `knn` looks at, drawn with this seed
+DRAWN, SEED = 20_000, 13  # rows of a longer history that `knn` looks at, drawn with this seed
 
 ImputeFunction = Callable[[pa.RecordBatch], Mapping[str, Any]]
 
@@ -146,15 +146,13 @@ def knn(history: Any, query: Query, k: int = 10) -> Neighbours:
     values = values[~np.isnan(values).any(axis=1)]
     if len(values) < k:
         raise HistoryError(f"the history has {len(values)} complete rows, too few for {k} neighbours.")
-    if len(values) > MOST:
-        values = values[np.sort(np.random.default_rng(SEED).choice(len(values), MOST, replace=False))]
+    if len(values) > DRAWN:
+        values = values[np.sort(np.random.default_rng(SEED).choice(len(values), DRAWN, replace=False))]
     return Neighbours(values, k)
 
 
-class Neighbours:
+class Neighbours(BaseImputer):
     """See `knn`. Keeps a row's attributes. O(history · attributes) per row."""
-
-    lasting = True
 
     def __init__(self, values: Floats, k: int) -> None:
         spread = values.std(axis=0)
@@ -167,15 +165,9 @@ class Neighbours:
     def able(self, known: Floats, j: int) -> Flags:
         return np.ones(len(known), np.bool_)
 
-    def bounds(self, known: Floats, j: int, *, rough: bool = False) -> tuple[Floats, Floats]:
-        return ends(self.distributions(known, j))
-
     def distributions(self, known: Floats, j: int) -> Distributions:
         out = np.empty((len(known), self.k))
         for i, row in enumerate(known):
             far = np.nansum(((self.values - row) / self.spread) ** 2, axis=1)
             out[i] = self.values[np.argpartition(far, self.k - 1)[: self.k], j]
         return listed(out)
-
-    def sources(self, j: int) -> Sequence[str]:
-        return (self.name,)

@@ -35,6 +35,7 @@ likely each, one more or one less.
 [{'id': 'a', 'probability': 0.75}]
 
 A user passes an imputer as `imputer=…`. One that the package gives takes its place in the list in `chain.chain_of`.
+`BaseImputer` has defaults; what else is asked of imputers stands there and nowhere else.
 
 The contract, to which `tests/impute/test_contract.py` holds every imputer:
 
@@ -61,6 +62,7 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Distributions, Flags, Floats, Ints, Revisions
+from fogline.kernels.score import crps
 from fogline.kernels.uncertain import reduced
 from fogline.rows.cells import Reasons, is_text, mended
 from fogline.rows.table import RowSource
@@ -106,6 +108,46 @@ class Hindsight(Protocol):
         """(n,) the least and the greatest value that attribute j may ever be given."""
 
 
+class BaseImputer:
+    """A base for imputers, with defaults. A subclass defines `look`, `able` and `distributions`.
+
+    An imputer need not derive from it. What the protocol does not name is then as here (`with_defaults`).
+    """
+
+    name: str
+    width: int
+    lasting = True
+    constant = False  # whether it answers the same for every row, and keeps nothing of a row
+    repeats_last = False  # whether it fills every gap of a sensor that has read the attribute before
+    counts_rows = False  # whether `Distributions.often` counts rows of history
+
+    def distributions(self, known: Floats, j: int) -> Distributions:
+        raise NotImplementedError
+
+    def bounds(self, known: Floats, j: int, *, rough: bool = False) -> tuple[Floats, Floats]:
+        return ends(self.distributions(known, j))
+
+    def sources(self, j: int) -> Sequence[str]:
+        return (self.name,)
+
+    def way(self, j: int) -> str:
+        """In words, how it fills gaps of attribute j; empty: it never does."""
+        return self.name
+
+    def errors(self, j: int, found: Distributions, truth: Floats) -> Floats:
+        """(q,) the CRPS of each distribution that it gave for attribute j, where these are the true values (q,)."""
+        return np.asarray(crps(found.start, found.size, found.value, found.often, truth))
+
+
+def with_defaults(imputer: Imputer) -> BaseImputer:
+    """The imputer, if it derives from `BaseImputer`; else the defaults, with its name."""
+    if isinstance(imputer, BaseImputer):
+        return imputer
+    defaults = BaseImputer()
+    defaults.name = imputer.name
+    return defaults
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """What imputers look at: rows as they came, with their attributes decoded."""
@@ -137,7 +179,7 @@ class Evidence:
         return Evidence(values, missing, self.source, self.which, self.context)
 
 
-class Eager:
+class Eager(BaseImputer):
     """A base for imputers that answer as they look: a subclass defines `impute`.
 
     Of a row only its number is kept, among the rows that were looked at last.
@@ -160,15 +202,9 @@ class Eager:
     def able(self, known: Floats, j: int) -> Flags:
         return np.asarray(self.distributions(known, j).size > 0)
 
-    def bounds(self, known: Floats, j: int, *, rough: bool = False) -> tuple[Floats, Floats]:
-        return ends(self.distributions(known, j))
-
     def distributions(self, known: Floats, j: int) -> Distributions:
         found, which = self.answers.get(j), known[:, 0].astype(np.int64)
         return nothing(len(which)) if found is None else part(found, which)
-
-    def sources(self, j: int) -> Sequence[str]:
-        return (self.name,)
 
 
 def nothing(n: int) -> Distributions:

@@ -8,7 +8,7 @@ import numpy as np
 
 from fogline.arrays import Distributions, Flags, Floats, Ints
 from fogline.errors import HistoryError
-from fogline.impute.protocol import Evidence, fewer, nothing, spread
+from fogline.impute.protocol import BaseImputer, Evidence, fewer, nothing, spread
 from fogline.query import Query
 from fogline.repository.history import Column
 from fogline.repository.lattice import Lattice
@@ -18,7 +18,7 @@ from fogline.repository.repository import Repository
 OTHERS = "other attributes"
 
 
-class Rules:
+class Rules(BaseImputer):
     """Imputes by differential dependencies. Keeps the columns that its rules ask for.
 
     Rows of the history that are close to a row in all that a combination of rules asks for are its donors; their
@@ -26,7 +26,7 @@ class Rules:
     which combination is tried when.
     """
 
-    name, lasting = "rules", True
+    name, counts_rows = "rules", True
 
     def __init__(self, repository: Repository, query: Query) -> None:
         lacking = [name for name in query.names if name not in repository.lattices]
@@ -56,6 +56,9 @@ class Rules:
         """One name per combination of rules."""
         return combinations(self.lattices[j])
 
+    def way(self, j: int) -> str:
+        return ", ".join(str(rule) for rule in self.lattices[j].rules)
+
     def _determinants(self, known: Floats, j: int) -> dict[str, Floats]:
         return {name: known[:, k] for name, k in self.asked[j]}
 
@@ -65,13 +68,13 @@ def combinations(lattice: Lattice) -> list[str]:
     return [" and ".join(str(lattice.rules[k]) for k in choice.rules) for choice in lattice.choices]
 
 
-class Others:
+class Others(BaseImputer):
     """Imputes by trees over the row's other attributes, for attributes that they explain better than rules do.
 
     Keeps those attributes, and how many the row lacks. Not able where none of them is known. See `repository.others`.
     """
 
-    name, lasting = OTHERS, True
+    name = OTHERS
 
     def __init__(self, learnt: Mapping[str, ByOthers], columns: Mapping[str, Column], query: Query) -> None:
         self.learnt = [learnt.get(name) for name in query.names]
@@ -106,8 +109,9 @@ class Others:
             return nothing(len(known))
         return spread(learnt.distributions(*self._asked(learnt, known[able]), *self.limits[j]), able)
 
-    def sources(self, j: int) -> Sequence[str]:
-        return (self.name,)
+    def way(self, j: int) -> str:
+        learnt = self.learnt[j]
+        return "" if learnt is None else f"{self.name} ({', '.join(learnt.given)})"
 
     def _given(self, learnt: ByOthers, known: Floats) -> Floats:
         return known[:, [self.columns.at[name] for name in learnt.given]]
@@ -116,13 +120,13 @@ class Others:
         return self._given(learnt, known), known[:, -1].astype(np.int64)
 
 
-class Constant:
+class Constant(BaseImputer):
     """Imputes one distribution per attribute, the same for every row, so nothing is kept of a row.
 
     `values[j]` are sorted, `often[j]` states how often each occurs. The lowest level of the paper's lattice.
     """
 
-    width, lasting = 0, True
+    width, constant = 0, True
 
     def __init__(self, name: str, values: Sequence[Floats], often: Sequence[Floats]) -> None:
         self.name, self.values, self.often = name, values, often
@@ -144,8 +148,8 @@ class Constant:
         zeros = np.zeros(len(known), np.int64)
         return Distributions(zeros, zeros + len(self.values[j]), self.values[j], self.often[j], zeros)
 
-    def sources(self, j: int) -> Sequence[str]:
-        return (self.name,)
+    def errors(self, j: int, found: Distributions, truth: Floats) -> Floats:
+        return np.array([self.crps(j, each) for each in truth.tolist()])  # there may be a hundred thousand values
 
     def crps(self, j: int, truth: float) -> float:
         """The CRPS of attribute j's distribution for this truth, in O(log values). NaN where there is none."""
@@ -157,9 +161,14 @@ class Constant:
 class Whole(Constant):
     """The distribution of each attribute over the whole history, of at most so many values."""
 
+    counts_rows = True
+
     def __init__(self, values: Sequence[Floats], often: Sequence[Floats], most: int | None = None) -> None:
         lists = [fewer(_one(*each), most) for each in zip(values, often, strict=True)]
         super().__init__("whole history", [each.value for each in lists], [each.often for each in lists])
+
+    def way(self, j: int) -> str:
+        return "the whole history's distribution"
 
 
 class Mean(Constant):
@@ -169,6 +178,9 @@ class Mean(Constant):
         weighed = zip(values, often, strict=True)
         means = [np.array([np.average(v, weights=w)]) if len(v) else np.empty(0) for v, w in weighed]
         super().__init__("mean", means, [np.ones(len(each)) for each in means])
+
+    def way(self, j: int) -> str:
+        return "its mean in the history"
 
 
 class _Columns:

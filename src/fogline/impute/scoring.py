@@ -17,17 +17,16 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import Distributions, Flags, Floats
+from fogline.arrays import Flags, Floats
 from fogline.impute.chain import Answer, Chain
-from fogline.impute.protocol import Evidence, Imputer, ends
-from fogline.impute.row import Constant
+from fogline.impute.protocol import Evidence, ends, with_defaults
 from fogline.impute.scores import Age, Sum, Sums, step_of
-from fogline.kernels.score import central, crps
+from fogline.kernels.score import central
 from fogline.kernels.sensors import Trials, hidden
 from fogline.repository.sensors.gaps import Hidden, Hiding
 
 SHARE, AFTER_SILENCE = 128, 8  # of so many rows one, and of so many that end a silence one, has a value hidden
-MOST = 20  # hidden values of one call: more hardly change scores
+MOST_HIDDEN = 20  # hidden values of one call: more hardly change scores
 CENTRAL = 0.8  # the share of a distribution that is central
 
 
@@ -45,7 +44,7 @@ class Scorer:
 
     def hiding(self, time: Floats, values: Floats) -> Hiding:
         """Which values of these rows may be hidden. Where sensors are remembered, their state decides which are."""
-        return Hiding(chosen(time, values), MOST, self.chain.in_state)
+        return Hiding(chosen(time, values), MOST_HIDDEN, self.chain.in_state)
 
     def score(self, rows: Evidence, these: Hidden, kind: pa.DataType | None) -> list[tuple[int, Sums]]:
         """Impute the hidden values: of each its row, and what it adds to the sums. `kind`: of the clock."""
@@ -59,7 +58,7 @@ class Scorer:
         for answer in self.chain.search(known, gaps):
             j, which, imputer, found = answer
             true, (low, high) = truth[which], ends(found)
-            error = _errors(imputer, j, found, true)
+            error = with_defaults(imputer).errors(j, found, true)
             otherwise = self._otherwise(answer, known, truth)
             otherwise = np.where(np.isnan(otherwise), error, otherwise)
             inside = (low <= true) & (true <= high)
@@ -86,12 +85,5 @@ class Scorer:
         gaps[answer.rows, answer.attribute] = True
         out = np.full(len(answer.rows), np.nan)
         for j, rows, imputer, found in self.chain.search(known, gaps, after=answer.imputer):
-            out[np.searchsorted(answer.rows, rows)] = _errors(imputer, j, found, truth[rows])
+            out[np.searchsorted(answer.rows, rows)] = with_defaults(imputer).errors(j, found, truth[rows])
         return out
-
-
-def _errors(imputer: Imputer, j: int, found: Distributions, truth: Floats) -> Floats:
-    """(q,) the CRPS of each distribution."""
-    if isinstance(imputer, Constant):  # it may have a hundred thousand values
-        return np.array([imputer.crps(j, each) for each in truth.tolist()])
-    return np.asarray(crps(found.start, found.size, found.value, found.often, truth))

@@ -6,12 +6,10 @@ All three answer from the row's *context*: what the state of sensors knew of its
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from fogline.arrays import Distributions, Flags, Floats, Revisions
-from fogline.impute.protocol import Evidence, ends, listed, nothing, points, spread
+from fogline.impute.protocol import BaseImputer, Evidence, listed, nothing, points, spread
 from fogline.impute.scores import OWN
 from fogline.kernels.explaining import note_next
 from fogline.query import Query, Rule
@@ -19,7 +17,7 @@ from fogline.repository.sensors.model import SensorModel
 from fogline.repository.sensors.transition import Lacking, Transition
 
 
-class Past:
+class Past(BaseImputer):
     """Imputes by the transitions that were learnt: the sensor's last value, plus the changes that followed on such
     contexts in history; once the sensor has been read again, by what lay between two such readings.
 
@@ -27,7 +25,7 @@ class Past:
     later it came. For attribute j only next values count that came no later than that of j: so a revised answer stays.
     """
 
-    name, lasting = OWN, True
+    name = OWN
 
     def __init__(self, sensors: SensorModel, query: Query) -> None:
         self.sensors, self.query, self.names = sensors, query, query.names
@@ -101,8 +99,9 @@ class Past:
         some = known if able.all() else known[able]
         return spread(self._transition(j).distributions(self._lacking(some, j), *self.limits[j]), able)
 
-    def sources(self, j: int) -> Sequence[str]:
-        return (self.name,)
+    def way(self, j: int) -> str:
+        later = ", revised by its next reading" if self.gains[j] else ""
+        return f"the sensor's own past{later}" if self.number[j] >= 0 else ""
 
     def _transition(self, j: int) -> Transition:
         return self.sensors.transitions[self.names[j]]
@@ -142,10 +141,10 @@ class Past:
         return np.asarray(~np.isnan(known[:, self.came + 2 * self.number[j] + 1]))
 
 
-class Last:
+class Last(BaseImputer):
     """Imputes the last value again. Keeps it, of each attribute."""
 
-    name, lasting = "last value", True
+    name, repeats_last = "last value", True
 
     def __init__(self, sensors: SensorModel, query: Query) -> None:
         self.sensors, self.query, self.width = sensors, query, len(query.names)
@@ -165,17 +164,15 @@ class Last:
     def distributions(self, known: Floats, j: int) -> Distributions:
         return points(self._plausible(known, j))
 
-    def sources(self, j: int) -> Sequence[str]:
-        return (self.name,)
+    def way(self, j: int) -> str:
+        return "the sensor's last value"
 
     def _plausible(self, known: Floats, j: int) -> Floats:
         return np.clip(known[:, j], *self.query.limits.get(self.query.names[j], (-np.inf, np.inf)))
 
 
-class RecentRule:
+class RecentRule(BaseImputer):
     """Imputes by one rule about what the same sensor read lately. Keeps the values that the rule finds."""
-
-    lasting = True
 
     def __init__(self, rule: Rule, number: int, sensors: SensorModel, query: Query) -> None:
         self.name, self.rule, self.number, self.sensors = str(rule), rule, number, sensors
@@ -190,14 +187,11 @@ class RecentRule:
     def able(self, known: Floats, j: int) -> Flags:
         return np.asarray((j == self.attribute) & ~np.isnan(known).all(axis=1))
 
-    def bounds(self, known: Floats, j: int, *, rough: bool = False) -> tuple[Floats, Floats]:
-        return ends(self.distributions(known, j))
-
     def distributions(self, known: Floats, j: int) -> Distributions:
         return listed(known) if j == self.attribute else nothing(len(known))
 
-    def sources(self, j: int) -> Sequence[str]:
-        return (self.name,)
+    def way(self, j: int) -> str:
+        return self.name if j == self.attribute else ""
 
 
 def readings(values: Floats, sensors: SensorModel, query: Query) -> Floats:

@@ -15,15 +15,14 @@ import pyarrow as pa
 from fogline.arrays import SETTLED, Distributions, Flags, Floats, Ints, objects
 from fogline.errors import RowsError
 from fogline.impute.chain import Answer, Chain, chain_of
-from fogline.impute.protocol import Evidence, Hindsight
-from fogline.impute.row import Rules, Whole
+from fogline.impute.protocol import Evidence, with_defaults
 from fogline.query import Query
 from fogline.repository.repository import Repository
 from fogline.repository.sensors.state import SensorRows, SensorState, sensor_names
 from fogline.results import ImputedCell, UncertainRow
 from fogline.rows.clock import write_times
 from fogline.rows.names import Kinds
-from fogline.rows.reader import Decoded, Named, Reader
+from fogline.rows.reader import Decoded, Reader
 from fogline.rows.table import opened
 
 CELLS = pa.schema(
@@ -59,32 +58,32 @@ class DistributionTable:
         named, which, answers = self.search(rows)
         return written(answers, which, self._names(named), self.chain)
 
-    def search(self, rows: Any) -> tuple[Named, Ints, list[Answer]]:
+    def search(self, rows: Any) -> tuple[Decoded, Ints, list[Answer]]:
         """The rows as they were read, the numbers of those that can be taken, and the distributions of their gaps."""
         named = self.reader.read(rows, self.kinds)
         self.kinds = named.kinds
-        left = named.rows.left()
+        left = named.left()
         which = np.arange(len(named.id)) if left is None else left
-        uncertain = named.rows.uncertain.part(which)
-        gaps, values = np.isnan(uncertain.lo), self.chain.values(uncertain, named.rows.raw[which])
-        evidence = Evidence(values, gaps, named.rows.source, which, self._contexts(named, which, values))
+        uncertain = named.uncertain.part(which)
+        gaps, values = np.isnan(uncertain.lo), self.chain.values(uncertain, named.raw[which])
+        evidence = Evidence(values, gaps, named.source, which, self._contexts(named, which, values))
         return named, which, list(self.chain.search(self.chain.evidence(evidence), gaps))
 
-    def _contexts(self, named: Named, which: Ints, values: Floats) -> Floats | None:
+    def _contexts(self, named: Decoded, which: Ints, values: Floats) -> Floats | None:
         """(which, w) what the rows' sensors have read before."""
         if self.state is None:
             return None
         keys = list(zip(*named.by, strict=True)) if named.by else None
         names = sensor_names([named.id[k] for k in which], None if keys is None else [keys[k] for k in which])
         wanted = np.asarray(np.isnan(values).any(axis=1))
-        return self.chain.take(self.state, SensorRows(names, named.rows.arrived[which], values, wanted)).context
+        return self.chain.take(self.state, SensorRows(names, named.arrived[which], values, wanted)).context
 
-    def _names(self, named: Named) -> dict[str, pa.Array]:
+    def _names(self, named: Decoded) -> dict[str, pa.Array]:
         """The columns that name rows."""
         kinds = named.kinds
         by = zip(self.query.by, named.by, kinds.by or (None,) * len(named.by), strict=True)
         columns = {name: pa.array(values, kind or pa.null()) for name, values, kind in by}
-        return {**columns, "id": pa.array(named.id, kinds.id or pa.null()), "time": times_of(named.rows, kinds)}
+        return {**columns, "id": pa.array(named.id, kinds.id or pa.null()), "time": times_of(named, kinds)}
 
 
 def times_of(rows: Decoded, kinds: Kinds) -> pa.Array:
@@ -136,7 +135,7 @@ def completed(rows: pa.Table, query: Query, repository: Repository) -> pa.Table:
             raise RowsError(f"{name!r} holds distributions; rows are completed where cells are numbers or missing.")
     maker = DistributionTable(query, repository)
     named, which, answers = maker.search(rows)
-    values, notes = named.rows.raw.copy(), [""] * rows.num_rows
+    values, notes = named.raw.copy(), [""] * rows.num_rows
     for each in answers:
         name, row = query.names[each.attribute], which[each.rows]
         values[row, each.attribute] = medians(each)
@@ -204,9 +203,9 @@ def _as_it_came(chain: Chain, known: Floats) -> Floats:
     if not chain.hindsight:
         return known
     out = known.copy()
-    for each in chain.lasting:
-        if isinstance(each, Hindsight):
-            out[:, chain.at[id(each)]] = each.first(known[:, chain.at[id(each)]])
+    for number, each in chain.revising.items():
+        at = chain.at[number]
+        out[:, at] = each.first(known[:, at])
     return out
 
 
@@ -225,7 +224,7 @@ def _answers(chain: Chain, known: Floats, gaps: Flags) -> dict[tuple[int, int], 
     out = {}
     for j, rows, imputer, found in chain.search(known, gaps):
         sources, opened = imputer.sources(j), chain.open(known[rows], j, imputer).tolist()
-        counted = isinstance(imputer, Rules | Whole)
+        counted = with_defaults(imputer).counts_rows
         for k, i in enumerate(rows.tolist()):
             part = slice(found.start[k], found.start[k] + found.size[k])
             often = found.often[part]

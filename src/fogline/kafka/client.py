@@ -1,4 +1,4 @@
-"""Which topic, on which brokers? What kafka://host:port/topic means."""
+"""Which topic, on which brokers (kafka://host:port/topic), and how a client shows who it is."""
 
 from __future__ import annotations
 
@@ -58,14 +58,11 @@ def is_topic(path: str) -> bool:
     return path.startswith(SCHEME)
 
 
-# --- config ---
-# How do clients of Kafka show who they are? From a file or the environment, never from a command line.
+# --- How a client shows who it is -------------------------------------------------------------------------------------
 #
 # One file of properties serves both clients: Java's, which Spark's source is, and librdkafka, which the sink and
-# `fogline
-# check` are. It is written as either has it (`sasl.mechanism`, `sasl.username`, `sasl.password`, `ssl.ca.location`);
-# what
-# the other calls otherwise is translated. `${NAME}` stands for a variable of the environment.
+# `fogline check` are. It is written as either has it (`sasl.mechanism`, `sasl.username`, `sasl.password`,
+# `ssl.ca.location`); what the other calls otherwise is translated. `${NAME}` stands for a variable of the environment.
 
 VARIABLE = "FOGLINE_KAFKA_CONFIG"  # the environment may name the file, too
 EARLIEST, LATEST = "earliest", "latest"

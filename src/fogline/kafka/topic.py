@@ -1,8 +1,9 @@
-"""Which columns does a topic have? What the query asks for, and nothing else: no message has to be looked at.
+"""A topic as rows: its columns, its newest messages, and the rows that they hold.
 
-So a run begins the same way on an empty topic and on a full one. What the query compares comes as the text or number of
-its JSON value, as in files; names are texts: 7 and "7" are one id. Beside the value, the query may name what a message
-has otherwise: `kafka.key`, `kafka.timestamp`, `kafka.headers.NAME`, and `kafka.partition`, `kafka.offset`.
+The columns are what the query asks for, and nothing else: no message has to be looked at, so a run begins the same way
+on an empty topic and on a full one. What the query compares comes as the text or number of its JSON value, as in files;
+names are texts: 7 and "7" are one id. Beside the value, the query may name what a message has otherwise: `kafka.key`,
+`kafka.timestamp`, `kafka.headers.NAME`, and `kafka.partition`, `kafka.offset`.
 """
 
 from __future__ import annotations
@@ -68,12 +69,12 @@ def asked_beside(layout: Layout) -> list[str]:
     return [name for name in layout.columns.names if name.startswith(PREFIX)]
 
 
-# --- newest ---
-# What are the newest messages of a topic, and the newest of one writer? Read without a group, so that
-# nothing is committed anywhere.
+# --- The newest messages ----------------------------------------------------------------------------------------------
 #
-# A partition is read when it was read up to the offset at which it ended, or what is committed ends; nothing else is
-# an
+# What are the newest messages of a topic, and the newest of one writer? Read without a group, so that nothing is
+# committed anywhere.
+#
+# A partition is read when it was read up to the offset at which it ended, or what is committed ends; nothing else is an
 # end. What a client reports of a partition is an error, and so is silence: both name the partition.
 
 ANSWER = 10.0  # seconds in which a broker answers
@@ -197,7 +198,8 @@ def _silent(topic: str, left: Mapping[int, Offsets], open_at: Mapping[int, int])
     return f"{which} of {topic}: no message came within {ANSWER:g} s; the broker is slow, or gone."
 
 
-# --- sample ---
+# --- Their rows -------------------------------------------------------------------------------------------------------
+#
 # Which rows do the newest messages of a topic hold? To look at it, without Spark, and without a trace.
 
 COUNT = 1000  # of the newest messages

@@ -15,7 +15,7 @@ import numpy as np
 from fogline.arrays import SortedCorners
 from fogline.kernels.compile import inner
 from fogline.kernels.dominance import dominates
-from fogline.kernels.sorting import argsort, ascending
+from fogline.kernels.sorting import argsort
 from fogline.kernels.states import DEAD, DOMINATED, IS_GONE, OUT, blank_words
 from fogline.kernels.words import BLOCK, any_covered, any_covers, covers
 
@@ -117,8 +117,9 @@ def outlasts_any(strong, kept, m, rows, q):
 def falling_sums(corner):
     """The sum of each row's values, negated."""
     n, d = corner.shape
-    sums = np.zeros(n)
+    sums = np.empty(n)
     for i in range(n):
+        sums[i] = 0.0
         for j in range(d):
             sums[i] -= corner[i, j]
     return sums
@@ -149,7 +150,17 @@ def outlived(rows):
                 w += 1
         kept[w], strong[w] = q, rows.word_lo[q]
         m = w + 1
-    return ascending(kept[:m])
+    stays = np.empty(n, np.bool_)
+    for i in range(n):
+        stays[i] = False
+    for k in range(m):
+        stays[kept[k]] = True
+    m = 0
+    for i in range(n):
+        if stays[i]:
+            kept[m] = i
+            m += 1
+    return kept[:m]
 
 
 @inner

@@ -151,10 +151,10 @@ def _pairs(column, j, wanted, found, cursor):
 @inner
 def _empty(n, d, room):
     """Room for the cells of n rows, not yet filled."""
-    code, start, size = np.zeros((n, d), np.int64), np.empty((n, d), np.int64), np.empty((n, d), np.int64)
+    code, start, size = np.empty((n, d), np.int64), np.empty((n, d), np.int64), np.empty((n, d), np.int64)
     for i in range(n):
         for j in range(d):
-            start[i, j], size[i, j] = ONE, 1
+            code[i, j], start[i, j], size[i, j] = 0, ONE, 1
     uncertain = UncertainRows(
         np.empty((n, d)), np.empty((n, d)), start, size, np.empty(room), np.empty(room), np.empty(room)
     )
@@ -178,24 +178,27 @@ def _instants(column, kind, n):
 
 
 @kernel
-def cells(address, columns, clock):
+def cells(address, columns, clock, lists):
     """The wanted columns (see `Wanted`) of a record batch as uncertain rows, oriented; values outside [low, high] are
     dropped, equal ones merged, weights normalised.
 
     Returns the values as they came (n, d), the arrays of the uncertain rows, a code for each cell (n, d), all codes
     or-ed together, and whether a cell is missing; then the instants of the clock's column, if it can be read here
-    (`clock`: which column, and its kind), and whether each of them is there and can be shown.
+    (`clock`: which column, and its kind), and whether each of them is there and can be shown. `lists`: None if no
+    column holds lists; then what reads those is not compiled.
     """
     wanted = Wanted(*columns)  # a plain tuple: Numba takes three times as long to recognise a named one
     n, _, _, children = _struct(address)
     d = wanted.at.shape[0]
-    found = _empty(n, d, _room(children, wanted, n) + 1)
-    cursor = 0
+    cursor, room = 0, 1
+    if lists is not None:
+        room += _room(children, wanted, n)
+    found = _empty(n, d, room)
     for j in range(d):
         column = _item(children, wanted.at[j])
         if wanted.kind[j] == NUMBERS:
             _numbers(column, j, wanted, found)
-        elif n > 0:
+        elif lists is not None and n > 0:
             cursor = _pairs(column, j, wanted, found, cursor)
     codes, missing = 0, False
     for i in range(n):
@@ -216,6 +219,6 @@ def read(batch: Any, columns: tuple[Any, ...], clock: tuple[int, int]) -> tuple[
     """
     _, capsule = batch.__arrow_c_array__()
     address = _pointer_of(capsule, b"arrow_array")
-    raw, uncertain, *rest = cells(address, columns, clock)
+    raw, uncertain, *rest = cells(address, columns, clock, True if columns[1].any() else None)
     del capsule  # not earlier: it keeps the memory alive
     return raw, UncertainRows(*uncertain), *rest

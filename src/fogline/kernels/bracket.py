@@ -27,7 +27,7 @@ from fogline.kernels.sweep import TOO_MUCH, all_instances
 ROUNDED = 1e-15  # more than what rounding can add up to over PAIRS dominators
 STEEP = 0.9  # a dominator of the worst corner with more than this chance is bounded apart from the others
 PAIRS = 8  # up to so many dominators, what two of them do together is bounded, too
-ROOM = 2_000_000  # entries of a table
+ENTRIES = 2_000_000  # entries of a table
 BOX = 32  # the work that a box takes beside that for its dominators
 
 
@@ -126,7 +126,7 @@ def table_of(uncertain, o, near, grid):
     """What each dominator does to each run."""
     d, m = uncertain.lo.shape[1], near.shape[0]
     cells, longest, entries = 0, 1, 0
-    limit = max(16, ROOM // max(m * d, 1))
+    limit = max(16, ENTRIES // max(m * d, 1))
     for j in range(d):
         if grid.start[j] >= 0:
             cells += 1
@@ -228,13 +228,13 @@ def look_around(table, box, near, pull):
     sums = np.zeros((7, 2), np.int64)  # of what the first fields of `Seen` are, but `once` last
     steep_least = 1.0
     pull[:] = 0
-    beaten = False
+    dominated = False
     for r in near:
         low, middle, high, square = chances(table, r, box)
         if high <= 0.0:
             continue
         if middle >= SURE:
-            beaten = True
+            dominated = True
             break
         left[m] = r
         m += 1
@@ -255,7 +255,7 @@ def look_around(table, box, near, pull):
         number(sums, 0), number(sums, 1), number(sums, 2), number(sums, 3), number(sums, 4), number(sums, 5),
         steep_least, number(sums, 6), varying,
     )  # fmt: skip
-    return beaten, seen, left[:m]
+    return dominated, seen, left[:m]
 
 
 @inner
@@ -310,8 +310,8 @@ def box_bounds(table, box, near, pull):
     weight = weight_of(table, box)
     if not weight > 0.0:
         return 0.0, 0.0, near[:0]
-    beaten, seen, left = look_around(table, box, near, pull)
-    if beaten:
+    dominated, seen, left = look_around(table, box, near, pull)
+    if dominated:
         return 0.0, weight * 1e-12, left[:0]
     lower = np.exp(seen.mean + seen.steep_mean)
     if seen.varying <= 1:

@@ -23,7 +23,7 @@ from fogline.kernels.dominance import dominates
 from fogline.kernels.words import BLOCK, any_covers, covers, cut_points, fences, words
 
 STRONG = 128  # so many rows with the greatest sums are tried first: they end most of the others
-MOST = 4096  # no row is compared with more than the strongest so many: where nearly all stay, that is time for nothing
+COMPARED = 4096  # no row is compared with more than the strongest so many: more cost time where nearly all rows stay
 SAMPLE = 1000  # rows to choose cut points by
 
 
@@ -59,7 +59,7 @@ class Cover(NamedTuple):
     earlier_cover: Words  # … and with the earlier arrival being better
 
 
-def matter(group: Ints, rows: Lives, strong: int = STRONG, most: int = MOST) -> tuple[Ints, Flags]:
+def matter(group: Ints, rows: Lives, strong: int = STRONG, most: int = COMPARED) -> tuple[Ints, Flags]:
     """The rows that can matter in their groups, and which of these cover others that go.
 
     O(rows · kept) word comparisons at worst. Where only the end counts, let all rows arrive at once. A row too many may

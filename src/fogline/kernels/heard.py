@@ -1,7 +1,8 @@
-"""Which ids sent rows in which stretch of time?
+"""Which ids sent rows in which time bucket?
 
-A *cell* is a stretch of a group's time. The sketch of a cell is the least hashes of the ids that sent rows there. It
-depends on the set of ids alone, however rows are cut into batches, and two sketches merge into that of both sets.
+A *bucket* is a time bucket of one group: its times t with the same floor(t / length). The sketch of a bucket is the
+least hashes of the ids that sent rows in it. It depends on the set of ids alone, however rows are cut into batches.
+Two sketches merge into the sketch of both sets.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import numpy as np
 from fogline.kernels.compile import inner, kernel
 
 KEPT = 32  # hashes of a sketch; fewer ids than that are counted exactly
-FARTHEST = 2.0**51  # stretches beyond are one: as floats their numbers would not differ from the next
+FARTHEST = 2.0**51  # buckets beyond are one: as floats their numbers would not differ from the next
 
 
 @inner
@@ -44,40 +45,43 @@ def hash_texts(ends, letters):
 
 
 @kernel
-def find_cells(group, arrived, length):
-    """(n,) the cell of each row, and of each cell: group, stretch, least and greatest time, rows. A hash table."""
+def find_buckets(group, arrived, length):
+    """(n,) the bucket of each row; of each bucket the group, its number in time, least and greatest time, rows.
+
+    A hash table.
+    """
     n = arrived.shape[0]
     room = 16
     while room < 2 * n:
         room *= 2
-    table, cell = np.full(room, -1, np.int64), np.empty(n, np.int64)
-    of, stretch, least, greatest = np.empty(n, np.int64), np.empty(n), np.empty(n), np.empty(n)
+    table, bucket = np.full(room, -1, np.int64), np.empty(n, np.int64)
+    of, number, least, greatest = np.empty(n, np.int64), np.empty(n), np.empty(n), np.empty(n)
     rows = np.zeros(n, np.int64)
     found, c = 0, -1
     for i in range(n):
         t, g = arrived[i], group[i]
         s = min(max(np.floor(t / length), -FARTHEST), FARTHEST)
-        if c < 0 or of[c] != g or stretch[c] != s:
+        if c < 0 or of[c] != g or number[c] != s:
             h = np.uint64(np.int64(s)) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(g) * np.uint64(0xC2B2AE3D27D4EB4F)
             at = np.int64((h ^ (h >> np.uint64(29))) & np.uint64(room - 1))
-            while table[at] >= 0 and (of[table[at]] != g or stretch[table[at]] != s):
+            while table[at] >= 0 and (of[table[at]] != g or number[table[at]] != s):
                 at = (at + 1) & (room - 1)
             if table[at] < 0:
                 table[at] = found
-                of[found], stretch[found], least[found], greatest[found] = g, s, t, t
+                of[found], number[found], least[found], greatest[found] = g, s, t, t
                 found += 1
             c = table[at]
-        cell[i] = c
+        bucket[i] = c
         least[c], greatest[c], rows[c] = min(least[c], t), max(greatest[c], t), rows[c] + 1
-    return cell, of[:found], stretch[:found], least[:found], greatest[:found], rows[:found]
+    return bucket, of[:found], number[:found], least[:found], greatest[:found], rows[:found]
 
 
 @kernel
-def sketch(cell, cells, hashes):
-    """(cells, KEPT) the least hashes of each cell, ascending, and (cells,) how many there are."""
-    least, size = np.empty((cells, KEPT), np.uint64), np.zeros(cells, np.int64)
-    for i in range(cell.shape[0]):
-        c, h = cell[i], hashes[i]
+def sketch(bucket, buckets, hashes):
+    """(buckets, KEPT) the least hashes of each bucket, ascending, and (buckets,) how many there are."""
+    least, size = np.empty((buckets, KEPT), np.uint64), np.zeros(buckets, np.int64)
+    for i in range(bucket.shape[0]):
+        c, h = bucket[i], hashes[i]
         m = size[c]
         if m == KEPT and h >= least[c, KEPT - 1]:
             continue

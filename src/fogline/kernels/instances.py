@@ -115,7 +115,8 @@ def reaches_instances(uncertain, g, o, grid, but, scratch):
         if grid.start[j] >= 0:
             n = grid.size[j]
             if j == but:
-                scratch.at_least[:n] = scratch.equal[:n] = 1.0
+                for m in range(n):
+                    scratch.at_least[m] = scratch.equal[m] = 1.0
             else:
                 shares(uncertain, g, j, grid, scratch.at_least, scratch.equal)
             for k in range(instances - 1, -1, -1):

@@ -33,7 +33,7 @@ from fogline.kernels.instances import (
 )
 from fogline.kernels.sorting import ascending, side_by_side
 from fogline.kernels.states import HEAVY, IN, OUT
-from fogline.kernels.sums import account, clear, spared, total
+from fogline.kernels.sums import account, clear, left_by, spared, total
 from fogline.kernels.words import BLOCK, any_covers, covers
 
 COARSE = 8  # values per cell in the cheap upper bound
@@ -143,21 +143,18 @@ def upper_bound(live, o, near, threshold, grid, scratch):
     until = np.inf
     for taken in range(near.shape[0]):
         g = near[taken]
-        if not dominates_instances(live.uncertain, g, o, grid, scratch):
+        left = left_by(live.uncertain, g, o, grid, instances, scratch)
+        if left < 0.0:
             continue
-        sum_left = 0.0
-        for k in range(instances):
-            scratch.left[k] *= spared(scratch.chance[k])
-            sum_left += scratch.left[k]
         until = min(until, live.columns.expires[g])
-        if sum_left <= threshold:
+        if left <= threshold:
             return until, taken + 1
     return -np.inf, near.shape[0]
 
 
 @inner
 def coarse_upper_bound(live, o, near, threshold, grid, scratch):
-    """`witness` over few values per cell, then over more, where that is less work than over all."""
+    """`upper_bound` over few values per cell, then over more, where that is less work than over all."""
     cells, instances = distributed(live.uncertain, o), live.columns.instances[o]
     finest = parts_for(cells)
     parts = min(COARSE, finest)
@@ -275,7 +272,10 @@ def is_new_shadow(columns, o):
 
 @inner
 def add_up(live, o, near, threshold, cursor, scratch):
-    """Write o's sums to the pools from `cursor` on, its probability and its state. Returns the new end of the sums."""
+    """Write o's sums to the pools from `cursor` on, its probability and its state. Returns the new end of the sums.
+
+    `static.summed` sums as this does; here it also matters which dominator that touches an instance expires first.
+    """
     columns, sums, grid = live.columns, live.sums, own_grid(live.uncertain, o)
     instances = columns.instances[o]
     columns.at[o] = cursor
@@ -320,15 +320,14 @@ def judge(live, opened, due, limits, pruned, cursor, near, room):
     Writes state (OUT, IN, HEAVY), probability and until; returns how many probabilities were worked out, how many rows
     are HEAVY, and the new end of the sums. `near` (open slots,) and `room` (see `scratch_of`) are worked in.
     """
-    again = np.zeros(due.shape[0], np.bool_)
     strong = words_of(live.columns.word_hi, opened)
-    return judge_some(live, opened, strong, False, None, due, again, limits, pruned, cursor, near, room)
+    return judge_some(live, opened, strong, False, None, due, None, limits, pruned, cursor, near, room)
 
 
 @inner
 def judge_some(live, opened, strong, bulk, steps, due, again, limits, pruned, cursor, near_room, room):
     """`judge`, where equal rows lie side by side (`again`: as the one before), and dominators are looked for in sorted
-    columns (`bulk`, `steps`; None: there are none). `strong`: the words of what is open, side by side."""
+    columns (`bulk`, `steps`). Both None: they are as they are. `strong`: the words of what is open, side by side."""
     uncertain, columns, threshold = live.uncertain, live.columns, limits.threshold
     evaluations, heavy = 0, 0
     scratch, coarse, ends = scratch_of(room), grid_of(room, uncertain.lo.shape[1]), np.empty((2, uncertain.lo.shape[1]))
@@ -336,7 +335,7 @@ def judge_some(live, opened, strong, bulk, steps, due, again, limits, pruned, cu
     kind, expiry = -1, 0.0
     for k in range(due.shape[0]):
         o = due[k]
-        if again[k]:
+        if again is not None and again[k]:
             cursor = follow(live, o, first, cursor)
             heavy += columns.state[o] == HEAVY
             if is_new_shadow(columns, o):

@@ -57,7 +57,7 @@ from fogline.kernels.tick import BRACKET, DONE, FILL, GROW, arriving, changed, r
 from fogline.kernels.uncertain import write_cells
 from fogline.kernels.words import BLOCK, any_covered, any_covers, covers
 
-NONE, MANY = -1, -2  # in place of a guard: there is none; there are more than there is room for
+NO_GUARD, TOO_MANY = -1, -2  # in place of a guard: there is none; there are more than there is room for
 
 
 # --- Dominated rows ---------------------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ def orphans(live, guards, out):
 
 @inner
 def inherited(live, guards, c):
-    """A guard for c, whose own has died: that one's guard, or the row that replaced the last of them; or NONE.
+    """A guard for c, whose own has died: that one's guard, or the row that replaced the last of them; or NO_GUARD.
 
     A dead row that was open has its successor, if any, as its guard: a new slot, beyond those in use.
     """
@@ -88,14 +88,14 @@ def inherited(live, guards, c):
             return (
                 g
                 if not has_bounds_only(live.uncertain, g) and dominates(live.uncertain.lo, g, live.uncertain.hi, c)
-                else NONE
+                else NO_GUARD
             )
     return g
 
 
 @inner
 def dominator(live, c, slots, strong, begin):
-    """One of slots[begin:] that surely dominates c, or NONE; the last are tried first.
+    """One of slots[begin:] that surely dominates c, or NO_GUARD; the last are tried first.
 
     `strong`: words of their `lo`.
     """
@@ -108,7 +108,7 @@ def dominator(live, c, slots, strong, begin):
                 if covers(strong[r], word, fence) and dominates(lo, slots[r], hi, c):
                     return slots[r]
         end = first
-    return NONE
+    return NO_GUARD
 
 
 @inner
@@ -192,7 +192,7 @@ def unguarded(live, guards, opened, died):
     for c in opened:
         if columns.state[c] != OUT or columns.until[c] == -np.inf:  # one that waits to be judged has no guards yet
             continue
-        if guards.joint[c, 0] == MANY:
+        if guards.joint[c, 0] == TOO_MANY:
             for g in died:
                 if covers(columns.word_hi[g], columns.word_lo[c], live.fence) and dominates(
                     uncertain.hi, g, uncertain.lo, c
@@ -226,7 +226,7 @@ def remember(guards, o, near, taken):
     """The first `taken` of `near` guard o."""
     most = guards.joint.shape[1]
     for k in range(most):
-        guards.joint[o, k] = MANY if taken > most else near[k] if k < taken else NONE
+        guards.joint[o, k] = TOO_MANY if taken > most else near[k] if k < taken else NO_GUARD
 
 
 @inner
@@ -366,7 +366,7 @@ def end_expired(live, guards, turn, went, w):
         if columns.state[c] >= OUT:
             went[w] = c
             w += 1
-            guards.sure[c] = NONE
+            guards.sure[c] = NO_GUARD
         columns.state[c], columns.expires[c], columns.until[c] = DEAD, -np.inf, HAS_EXPIRED
         expired[n] = c
         n += 1
@@ -413,7 +413,7 @@ def look_for_guards(live, guards, turn, new, stay):
     strong = words_of(columns.word_lo, stay)
     m = 0
     for k in range(n):
-        c, g = pending[k], NONE
+        c, g = pending[k], NO_GUARD
         if given <= k < lost:
             g = inherited(live, guards, c)
         if g < 0:

@@ -31,14 +31,14 @@ from fogline.kernels.instances import (
     scratch_for,
     values_of,
 )
-from fogline.kernels.sums import account, clear, spared, total
+from fogline.kernels.sums import account, clear, left_by, total
 from fogline.kernels.words import BLOCK, any_covers, covers
 
 LEAF = 16  # at most so many points are not cut any more
 MULTIPLIER, INCREMENT = np.uint64(6364136223846793005), np.uint64(1442695040888963407)  # of Knuth's random numbers
 STRONG = 48  # so many points with the greatest sums are tried first
 IMPOSSIBLE, OPEN, CERTAIN = 0, 1, 2
-OUT = -1.0  # in place of a probability: not above the threshold
+NOT_ABOVE = -1.0  # in place of a probability: not above the threshold
 
 
 # --- Is there a point above another? ----------------------------------------------------------------------------------
@@ -109,12 +109,12 @@ def point_tree(points, which):
 @inner
 def is_above(points, i, others, o, strictly):
     """Is row i of `points` nowhere smaller than row o of `others` and, if `strictly`, somewhere greater?"""
-    greater = not strictly
+    if strictly:
+        return dominates(points, i, others, o)
     for j in range(points.shape[1]):
         if not points[i, j] >= others[o, j]:  # also true for NaN
             return False
-        greater |= points[i, j] > others[o, j]
-    return greater
+    return True
 
 
 @inner
@@ -335,7 +335,7 @@ class Dominators(NamedTuple):
 def chances(among, asked, threshold, instances):
     """(q,) the probabilities of the rows `asked` (q,), each of at most so many instances.
 
-    OUT where one is at or below the threshold, or where another surely dominates the row.
+    NOT_ABOVE where one is at or below the threshold, or where another surely dominates the row.
     """
     scratch, near = scratch_for(instances), np.empty(among.word_hi.shape[0], np.int64)
     sums = Sums(np.empty((instances, 2), np.int64), np.empty(instances, np.int64))
@@ -344,7 +344,7 @@ def chances(among, asked, threshold, instances):
         o = asked[k]
         m = dominators_of(among, o, threshold, near, scratch)
         if m < 0:
-            out[k] = OUT
+            out[k] = NOT_ABOVE
         else:
             out[k] = summed(among.uncertain, o, near[:m], own_grid(among.uncertain, o), sums, scratch)
     return out
@@ -369,12 +369,10 @@ def dominators_of(among, o, threshold, near, scratch):
                 continue
             if dominates(uncertain.lo, g, uncertain.hi, o):
                 return -1
-            if dominates_instances(uncertain, g, o, grid, scratch):
-                near[m], left = g, 0.0
+            left = left_by(uncertain, g, o, grid, instances, scratch)
+            if left >= 0.0:
+                near[m] = g
                 m += 1
-                for k in range(instances):
-                    scratch.left[k] *= spared(scratch.chance[k])
-                    left += scratch.left[k]
                 if left <= threshold:
                     return -1
     return m

@@ -74,6 +74,21 @@ def spared(p):
 
 
 @inner
+def left_by(uncertain, g, o, grid, instances, scratch):
+    """Multiply what is left of each instance of o (`scratch.left`) by the probability that g does not dominate it.
+
+    Returns the sum of what is left then; -1: g dominates no instance.
+    """
+    if not dominates_instances(uncertain, g, o, grid, scratch):
+        return -1.0
+    left = 0.0
+    for k in range(instances):
+        scratch.left[k] *= spared(scratch.chance[k])
+        left += scratch.left[k]
+    return left
+
+
+@inner
 def account(chance, instances, sign, sums, at):
     """Add (sign 1) or take away (sign -1) a dominator's factors from a member's sums."""
     for k in range(instances):
@@ -135,7 +150,7 @@ def refresh(live, m, threshold, scratch):
 def best_instances(uncertain, came, went):
     """The best instance (n, d) of each row that came, then of each that went; is it that of the one before, too?"""
     a, d = came.shape[0], uncertain.lo.shape[1]
-    best, again = np.empty((a + went.shape[0], d)), np.zeros(a + went.shape[0], np.bool_)
+    best, again = np.empty((a + went.shape[0], d)), np.empty(a + went.shape[0], np.bool_)
     for k in range(best.shape[0]):
         g = came[k] if k < a else went[k - a]
         for j in range(d):

@@ -33,10 +33,10 @@ from fogline.kernels.dominance import share, shares
 from fogline.kernels.instances import instance_weights
 from fogline.kernels.sums import SURE, number, two_words
 
-MOST = 100_000_000  # kinds of dominators times instances that are summed, …
+TERMS = 100_000_000  # kinds of dominators times instances that are summed, …
 VALUES = 20_000_000  # … and dominators times values that are looked up
-TOO_MUCH = -1.0  # in instance of a probability: it would be more
-BEATEN = -28.0  # the logarithm of what counts as zero, for a dominator that is sure
+TOO_MUCH = -1.0  # in place of a probability: it would be more work than that
+LOG_OF_ZERO = -28.0  # the logarithm of what counts as zero, for a dominator that is sure
 
 
 class Effects(NamedTuple):
@@ -92,7 +92,7 @@ def all_instances(uncertain, o, near, grid):
     cells = cells[:c]
     if near.shape[0] * values > VALUES:
         return TOO_MUCH
-    m, found = effects_of(uncertain, o, near, grid, cells, MOST // instances)
+    m, found = effects_of(uncertain, o, near, grid, cells, TERMS // instances)
     if m < 0:
         return TOO_MUCH
     if c == 0:
@@ -101,7 +101,7 @@ def all_instances(uncertain, o, near, grid):
             write_log(found.a[r] - found.b[r], logs, 1)
             add_times(found.times[r], logs, 1, logs, 0)
         log = number(logs, 0)
-        return np.exp(log) if log > BEATEN else 0.0
+        return np.exp(log) if log > LOG_OF_ZERO else 0.0
     within = inner_of(grid, cells)
     instances = within.sums.shape[1]
     weight = np.empty(instances)
@@ -247,7 +247,7 @@ def add_times(n, logs, k, sums, at):
 @inner
 def write_log(p, logs, k):
     """The logarithm of 1 - p, as the k-th one."""
-    logs[k, 0], logs[k, 1] = two_words(BEATEN if p >= SURE else np.log1p(-p) if p > 0.0 else 0.0)
+    logs[k, 0], logs[k, 1] = two_words(LOG_OF_ZERO if p >= SURE else np.log1p(-p) if p > 0.0 else 0.0)
 
 
 @inner
@@ -389,6 +389,6 @@ def left_of(within, weight):
     for line in range(within.low.shape[0]):
         for p in range(line * within.line + within.low[line], (line + 1) * within.line):
             log = number(sums, p)
-            if log > BEATEN:
+            if log > LOG_OF_ZERO:
                 out += weight[p] * np.exp(log)
     return out

@@ -14,9 +14,9 @@ left to do, and a further call goes on:
 - BRACKET: rows of very many instances are to be bracketed, before anything is reported.
 - MET: as asked, nothing has been judged yet.
 
-A row that leaves the answer has expired; or is *beaten*: a row surely dominates it; or is *less likely*: several rows
+A row that leaves the answer has expired; or another row surely dominates it; or is *less likely*: several rows
 together, or one that need not dominate it, took its probability to alpha or below. Where rows are replaced, its id may
-also have another row, or none. The dominator that is named of a beaten row is open. There is one, since what surely
+also have another row, or none. The dominator that is named is open. There is one, since what surely
 dominates a dominated row dominates what that one does; and which rows are open follows from the window alone. Of
 several the first to arrive is named, so no name depends on batches, restarts, or rows that were dropped on their way.
 
@@ -31,9 +31,9 @@ from typing import Any
 import numpy as np
 
 from fogline.arrays import (
-    BEATEN,
     BOUNDS_ONLY,
     CAME,
+    DOMINATED_BY,
     DUE,
     ENTER,
     EXPIRED,
@@ -51,7 +51,6 @@ from fogline.arrays import (
     Arrivals,
     Boxes,
     Columns,
-    Coming,
     GroupSet,
     Limits,
     LiveSet,
@@ -78,7 +77,7 @@ from fogline.kernels.states import (
     waiting,
 )
 from fogline.kernels.sums import members_of, shift
-from fogline.kernels.uncertain import write_cells
+from fogline.kernels.uncertain import no_lists, write_cells
 from fogline.kernels.words import covers, words
 
 DONE, MET, FILL, GROW, CROWD, BRACKET = 0, 1, 2, 3, 4, 5  # what a call leaves to do
@@ -107,7 +106,7 @@ def first_dominator(live, o, begin, end):
 
 @inner
 def why(live, o, new, used, latest):
-    """Why did o leave, and the dominator if it was beaten. `latest`: a row is dead because its id has another, or none.
+    """Why did o leave, and which row dominates it, if that is why. `latest`: a dead row's id has another row, or none.
 
     A dominator is new itself, unless o is: what was open before and surely dominates it would have kept it out before.
     """
@@ -118,7 +117,7 @@ def why(live, o, new, used, latest):
         if latest:
             return (REMOVED if columns.until[o] == IS_GONE else REPLACED), NO_DOMINATOR
     dominator = first_dominator(live, o, new if o < new else 0, used)
-    return (BEATEN if dominator != NO_DOMINATOR or columns.state[o] <= DOMINATED else LESS_LIKELY), dominator
+    return (DOMINATED_BY if dominator != NO_DOMINATOR or columns.state[o] <= DOMINATED else LESS_LIKELY), dominator
 
 
 @inner
@@ -324,6 +323,7 @@ def rows_of(rows, g, screened):
     return Arrivals(
         UncertainRows(u.lo[a:b], u.hi[a:b], u.start[a:b], u.size[a:b], u.value, u.weight, u.tail),
         rows.arrived[a:b], rows.expires[a:b], rows.raw[a:b], rows.until[a:known], rows.origin[a:returning],
+        rows.begin[g : g + 2],
     )  # fmt: skip
 
 
@@ -345,7 +345,7 @@ def meet(live, rows, group, lists, ends, met, instances):
         dominate(columns, boxes_of(live), boxes, which, went, group)
     group.forgotten += n - which.shape[0]
     group.spatial += n - which.shape[0] - counted_before(columns, rows.origin, which)
-    none = np.full(live.shared.shape[0], SHARED)
+    none = no_lists(live.shared.shape[0])
     ends[0] = write_cells(rows.uncertain, which, live.uncertain, used, ends[0], none, live.shared)
     enter(live, rows, boxes, which, until, group.now, instances)
     a = group.came
@@ -388,7 +388,7 @@ def decide(live, group, lists, ends, limits, pruned, room):
 def _tick(uncertain, columns, sums, rest, row_uncertain, rows, work, limits, changes, end):
     """See `tick`. Arguments are plain tuples: Numba takes three times as long to recognise named ones."""
     these = GroupSet(UncertainRows(*uncertain), Columns(*columns), Sums(*sums), *rest)
-    coming, todo, bounds = Coming(UncertainRows(*row_uncertain), *rows), Work(*work), Limits(*limits)
+    coming, todo, bounds = Arrivals(UncertainRows(*row_uncertain), *rows), Work(*work), Limits(*limits)
     most = DONE
     for n in range(todo.which.shape[0]):
         g = todo.which[n]
@@ -422,7 +422,7 @@ def _tick(uncertain, columns, sums, rest, row_uncertain, rows, work, limits, cha
     return most, end
 
 
-def tick(groups: GroupSet, rows: Coming, work: Work, limits: Limits, changes: Any, end: int) -> tuple[int, int]:
+def tick(groups: GroupSet, rows: Arrivals, work: Work, limits: Limits, changes: Any, end: int) -> tuple[int, int]:
     """A tick of some groups, or as much of it as can be done; see the module.
 
     Changes are written from `end` on. Returns the greatest of what is left to do, and where changes end.
@@ -438,7 +438,7 @@ def tick(groups: GroupSet, rows: Coming, work: Work, limits: Limits, changes: An
 @kernel
 def _screen(uncertain, columns, sums, rest, row_uncertain, rows, which):
     these = GroupSet(UncertainRows(*uncertain), Columns(*columns), Sums(*sums), *rest)
-    coming = Coming(UncertainRows(*row_uncertain), *rows)
+    coming = Arrivals(UncertainRows(*row_uncertain), *rows)
     n = coming.arrived.shape[0]
     stay, until, needed = np.ones(n, np.bool_), np.full(n, -np.inf), np.zeros(n, np.bool_)
     for g in which:
@@ -456,7 +456,7 @@ def _screen(uncertain, columns, sums, rest, row_uncertain, rows, which):
     return stay, until, needed
 
 
-def screen(groups: GroupSet, rows: Coming, which: Any) -> Any:
+def screen(groups: GroupSet, rows: Arrivals, which: Any) -> Any:
     """A first look at the rows of groups that have rows with bounds only.
 
     Of each row: whether it can ever matter, until when it is surely dominated, and whether it must be known better. A
@@ -473,9 +473,11 @@ def screen(groups: GroupSet, rows: Coming, which: Any) -> Any:
 
 
 @kernel
-def stand_up(columns, groups, zeros):
-    """The columns of saved rows are filled: sets `latest`, `soon` and `alive`. Returns which groups have rows to judge
-    before anything comes."""
+def finish_load(columns, groups, zeros):
+    """Set `latest`, `soon` and `alive` of groups from the columns of their saved rows.
+
+    Returns (groups,) which have rows to judge before anything comes.
+    """
     columns = Columns(*columns)
     anew = np.zeros(groups.shape[0], np.bool_)
     for g in range(groups.shape[0]):

@@ -17,6 +17,15 @@ from fogline.kernels.sorting import argsort
 
 
 @inner
+def no_lists(d):
+    """Where shared lists begin, among rows that do not hold them."""
+    out = np.empty(d, np.int64)
+    for j in range(d):
+        out[j] = SHARED
+    return out
+
+
+@inner
 def _sort(value, weight, start, size):
     """Sort some values and their weights by value: few in place, many by a sort that allocates."""
     if size > 64:
@@ -109,13 +118,6 @@ def write_cells(source, rows, target, at, cursor, was, now):
 
 
 copy_sharing = kernel(write_cells.py_func)  # the same, to be called from Python
-
-
-@kernel
-def copy_cells(source, rows, target, at, cursor):
-    """`write_cells` for rows that share no lists."""
-    none = np.full(source.lo.shape[1], SHARED)
-    return write_cells(source, rows, target, at, cursor, none, none)
 
 
 @kernel

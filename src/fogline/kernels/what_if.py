@@ -45,7 +45,7 @@ from fogline.kernels.states import DOMINATED, IN, OUT
 from fogline.kernels.static import near_of
 from fogline.kernels.words import BLOCK, any_covers, covers
 
-MOST = 10  # dominators, and cells of dominators, that are listed
+LISTED = 10  # dominators, and cells of dominators, that are listed
 CLOSE = 1e-12  # what differs by less is alike: the first counts
 NEVER, FROM, ABOVE = 0, 1, 2  # a row flips at no value; it is in from that value on; it is in above that value
 GONE = 1e-18  # an instance of so little weight is given up
@@ -54,22 +54,22 @@ BEHIND, EVEN, BETTER = 0, 1, 2  # see `elsewhere`
 
 
 class Why(NamedTuple):
-    """What is found of q rows of d attributes; lists have at most MOST entries, and slot -1 beyond their end."""
+    """What is found of q rows of d attributes; lists have at most LISTED entries, and slot -1 beyond their end."""
 
     probability: Floats  # (q,)
     exact: Ints  # (q,) whether all was worked out exactly
     front: Ints  # (q,) IMPOSSIBLE, OPEN or CERTAIN, see `near_of`
-    dominator: Ints  # (q, MOST) slots of dominators, the likeliest first
-    chance: Floats  # (q, MOST) how likely they dominate the row
+    dominator: Ints  # (q, LISTED) slots of dominators, the likeliest first
+    chance: Floats  # (q, LISTED) how likely they dominate the row
     side: Ints  # (q, d) of its own cells: NEVER, FROM or ABOVE
     value: Floats  # (q, d) the value at which it flips
     then: Floats  # (q, d) its probability on the other side
     decisive: Ints  # (q, 2) slot and attribute of the missing cell that moves it most; -1: there is none
     moves: Floats  # (q,) by how much on average
-    other: Ints  # (q, MOST, 2) slots and attributes of dominators' cells that flip it, the likeliest first
-    other_value: Floats  # (q, MOST) of the values that flip it, the one nearest to those that do not
-    other_chance: Floats  # (q, MOST) how likely the cell has that value or one beyond
-    other_then: Floats  # (q, MOST) the row's probability at that value
+    other: Ints  # (q, LISTED, 2) slots and attributes of dominators' cells that flip it, the likeliest first
+    other_value: Floats  # (q, LISTED) of the values that flip it, the one nearest to those that do not
+    other_chance: Floats  # (q, LISTED) how likely the cell has that value or one beyond
+    other_then: Floats  # (q, LISTED) the row's probability at that value
 
 
 class Instances(NamedTuple):
@@ -328,16 +328,16 @@ def sole_dominators(live, asked, opened):
 def no_answers(q, d):
     """Room for what is found."""
     return Why(
-        np.zeros(q), np.ones(q, np.int64), np.zeros(q, np.int64), np.full((q, MOST), -1), np.full((q, MOST), -1.0),
+        np.zeros(q), np.ones(q, np.int64), np.zeros(q, np.int64), np.full((q, LISTED), -1), np.full((q, LISTED), -1.0),
         np.full((q, d), NEVER), np.zeros((q, d)), np.zeros((q, d)), np.full((q, 2), -1), np.zeros(q),
-        np.full((q, MOST, 2), -1), np.zeros((q, MOST)), np.full((q, MOST), -1.0), np.zeros((q, MOST)),
+        np.full((q, LISTED, 2), -1), np.zeros((q, LISTED)), np.full((q, LISTED), -1.0), np.zeros((q, LISTED)),
     )  # fmt: skip
 
 
 @inner
 def rank(chances, chance):
-    """Where a chance belongs among those that are listed, the greatest first; MOST: nowhere."""
-    at = MOST
+    """Where a chance belongs among those that are listed, the greatest first; LISTED: nowhere."""
+    at = LISTED
     while at > 0 and chance > chances[at - 1] + CLOSE:
         at -= 1
     return at
@@ -347,7 +347,7 @@ def rank(chances, chance):
 def list_dominator(why, k, g, chance):
     """List dominator g, if it is among the likeliest."""
     at = rank(why.chance[k], chance)
-    if at < MOST:
+    if at < LISTED:
         why.chance[k, at + 1 :] = why.chance[k, at:-1].copy()
         why.dominator[k, at + 1 :] = why.dominator[k, at:-1].copy()
         why.chance[k, at], why.dominator[k, at] = chance, g
@@ -357,7 +357,7 @@ def list_dominator(why, k, g, chance):
 def list_other(why, k, g, j, value, chance, then):
     """List cell j of dominator g, if it is among those that flip the row most likely."""
     at = rank(why.other_chance[k], chance)
-    if at < MOST:
+    if at < LISTED:
         for each in (why.other_value, why.other_chance, why.other_then):
             each[k, at + 1 :] = each[k, at:-1].copy()
         why.other[k, at + 1 :] = why.other[k, at:-1].copy()
@@ -651,7 +651,7 @@ def surely_dominated_then(uncertain, o, opened, changes):
     What is out stays out.
     """
     d = uncertain.lo.shape[1]
-    beaten = np.full(d, -np.inf)  # up to which value of its own cell o is surely dominated
+    up_to = np.full(d, -np.inf)  # up to which value of its own cell o is surely dominated
     for g in opened:
         behind = 0  # in how many attributes g is not surely as good: if in two, no single cell decides
         for j in range(d):
@@ -671,12 +671,12 @@ def surely_dominated_then(uncertain, o, opened, changes):
                         chance += weight[k]
                 add_expected(changes, g, j, chance)
             worst = low_end(uncertain, g, j)
-            beaten[j] = max(beaten[j], worst if rest == BETTER else np.nextafter(worst, -np.inf))
+            up_to[j] = max(up_to[j], worst if rest == BETTER else np.nextafter(worst, -np.inf))
     for j in range(d):
         if is_gap(uncertain, o, j):
             first, weight = uncertain.start[o, j], weights_of(uncertain, o, j)
             chance = 0.0
             for k in range(weight.shape[0]):
-                if uncertain.value[first + k] <= beaten[j]:
+                if uncertain.value[first + k] <= up_to[j]:
                     chance += weight[k]
             add_expected(changes, o, j, chance)

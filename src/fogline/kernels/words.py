@@ -66,8 +66,9 @@ def words(lo, hi, cuts):
     while (1 << (width - 1)) <= levels:
         width += 1
     n = lo.shape[0]
-    word_lo, word_hi = np.zeros(n, np.uint64), np.zeros(n, np.uint64)
+    word_lo, word_hi = np.empty(n, np.uint64), np.empty(n, np.uint64)
     for i in range(n):
+        word_lo[i] = word_hi[i] = np.uint64(0)
         for k in range(count):
             shift = np.uint64(k * width)
             at = level(cuts, k, lo[i, k])

@@ -31,7 +31,7 @@ from fogline.rows.cells import Reasons
 from fogline.rows.clock import read_times, time_text
 from fogline.rows.names import Contents, Copies, Key, coded, keyed, nameable
 from fogline.rows.reader import Decoded, Once, refuse
-from fogline.rows.table import RowSource
+from fogline.rows.table import RowSource, without_bad_bytes
 
 NOW = "_fogline_now"
 _YEARS = "outside the years"  # a reason that this one explains
@@ -155,9 +155,9 @@ class Decoder:
     def _opened(self, rows: Rows) -> Slice:
         refused = Reasons()
         source, now, once = rows if isinstance(rows, SharedRows) else shared(rows, self.plan.columns)
+        source = without_bad_bytes(source, self.reader.asked, refused)
         assert source.batch is not None
-        batch = self.reader.cleaner.clean(source.batch, refused)
-        return Slice(source if batch is source.batch else RowSource(batch), batch, refused, now, once)
+        return Slice(source, source.batch, refused, now, once)
 
     def _piece(self, opened: Slice, keys: list[Key], group: Ints, name: Ints) -> Piece:
         plan, query, (source, batch, refused, now, once) = self.plan, self.plan.query, opened

@@ -21,8 +21,10 @@ import numpy as np
 
 from fogline.arrays import BEGUN_ANEW, BOUNDS_ONLY, LEAVE, ONE, SETTLED, Delta, Flags, Revisions, UncertainRows
 from fogline.engine.bulk import threads
+from fogline.engine.copies import duplicates, entered
 from fogline.engine.current import LatestGroup
-from fogline.engine.group import Group, duplicates, entered
+from fogline.engine.group import Group
+from fogline.engine.groups import MOST_EXACT
 from fogline.engine.store import AnyGroup, join_groups, save_group, split_groups
 from fogline.impute.scores import Sums, add
 from fogline.kernels.uncertain import dense
@@ -165,7 +167,6 @@ class GroupTimers:
 # Nothing outlives a call but the state: the engine may call any worker next. (A worker may keep what it saved:
 # `cache`.)
 
-PLACES = 1_000_000  # of a row; one with more may be bracketed
 _WAITING = "waiting "  # before the names of arrays of rows that wait
 _SENSORS = "sensors"
 _WHAT = "state of a group"
@@ -407,7 +408,7 @@ class Keeper:
 
     def _new_group(self) -> Group:
         plan, query = self.plan, self.plan.query
-        sizes, chain = (len(query.names), query.alpha, query.last, PLACES, plan.width), plan.chain
+        sizes, chain = (len(query.names), query.alpha, query.last, MOST_EXACT, plan.width), plan.chain
         return Group(*sizes) if chain is None else Group(*sizes, chain.fill_sharing, chain.shared, chain.note)
 
     def empty(self) -> AnyGroup:
@@ -416,7 +417,7 @@ class Keeper:
 
     def _new_latest(self) -> LatestGroup:
         plan, query = self.plan, self.plan.query
-        sizes = len(query.names), query.alpha, PLACES, plan.width + len(query.carry)
+        sizes = len(query.names), query.alpha, MOST_EXACT, plan.width + len(query.carry)
         if plan.chain is None:
             return LatestGroup(*sizes, remember=plan.remember_removed)
         return LatestGroup(*sizes, plan.chain.fill_sharing, plan.chain.shared, plan.remember_removed, self._points)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Flags, Floats, Ints, Revisions, objects
-from fogline.engine.carry import Coming, carry_over, join_standing, standing_of
+from fogline.carry import Coming, carry_over, join_standing, standing_of
 from fogline.engine.current import LatestGroup
 from fogline.engine.store import AnyGroup
 from fogline.impute.fill import needs_of, put, why_rejected

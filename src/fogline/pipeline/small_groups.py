@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import Batch, Flags, Floats, Ints
+from fogline.arrays import Batch, Delta, Flags, Floats, Ints
 from fogline.engine.current import LatestGroup
 from fogline.engine.group import advance_all
-from fogline.engine.groups import Changes, Groups
+from fogline.engine.groups import MOST_EXACT, Changes, Groups
 from fogline.engine.store import (
     NAMES,
     count_as_saved,
@@ -35,8 +35,7 @@ from fogline.pipeline.loaded import LoadedGroup
 from fogline.pipeline.names import CHANGES, HEALTH
 from fogline.pipeline.plan import Plan
 from fogline.pipeline.report import Journal, health_table
-from fogline.pipeline.runner import PLACES, Keeper
-from fogline.rows.changes import ChangeColumns
+from fogline.pipeline.runner import Keeper
 from fogline.rows.names import Key, key_columns
 from fogline.rows.table import joined_column
 from fogline.saved import Arrays, table_as_bytes, table_from_bytes
@@ -253,11 +252,11 @@ def _loaded(plan: Plan, bundle: Bundle) -> Groups:
     query, chain = plan.query, plan.chain
     fill, shared = (None, None) if chain is None else (chain.fill_sharing, chain.shared)
     groups = Groups(
-        len(query.names), query.alpha, groups=len(bundle.keys), instances=PLACES, known=plan.width, fill=fill,
+        len(query.names), query.alpha, groups=len(bundle.keys), instances=MOST_EXACT, known=plan.width, fill=fill,
         shared=shared,
     )  # fmt: skip
     fill_live(groups, np.arange(len(bundle.columns["arrived"])), bundle.columns, bundle.sizes, bundle.headers)
-    groups.stand_up()
+    groups.finish_load()
     count_as_saved(groups, bundle.headers)
     return groups
 
@@ -381,7 +380,8 @@ def _journal(keeper: Keeper, call: _ManyTurns, groups: Groups, changes: Changes,
     parts: Journal = []
     changes = changes[place[changes["group"]] >= 0]
     if len(changes):
-        parts.append((CHANGES, keeper.tables.table(_columns(call, groups, changes, place, by), plan.kinds)))
+        there = [each.take(pa.array(place[changes["group"]])) for each in by]
+        parts.append((CHANGES, keeper.tables.table(_columns(call, groups, changes), there, plan.kinds)))
     some = [call.parcels[k] for k in which]
     numbers: dict[str, Any] = {
         name: [sum(getattr(parcel, name) for parcel in each) for each in some] for name in NUMBERS if name != "came"
@@ -402,18 +402,17 @@ def _scores(parcels: Sequence[Parcel]) -> Sums:
     return scores
 
 
-def _columns(call: _ManyTurns, groups: Groups, changes: Changes, place: Ints, by: list[pa.Array]) -> ChangeColumns:
+def _columns(call: _ManyTurns, groups: Groups, changes: Changes) -> Delta:
     s = groups.slots
     first, rival = s.groups["first"][changes["group"]], changes["dominator"]
-    which, slot, named = pa.array(place[changes["group"]]), first + changes["slot"], rival >= 0
+    slot, named = first + changes["slot"], rival >= 0
     ids, times = None, None
     if named.any():
         there = np.where(named, first + rival, slot)
         ids = call.ids.take(pa.array(s.id[there], mask=~named))
         times = np.where(named, s.columns.arrived[there], np.nan)
-    return ChangeColumns(
+    return Delta(
         time=changes["time"].copy(),
-        by=[each.take(which) for each in by],
         id=call.ids.take(pa.array(s.id[slot])),
         arrived=s.columns.arrived[slot],
         change=changes["change"].copy(),

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Flags, Floats, Ints, Words
-from fogline.kernels.heard import FARTHEST, KEPT, find_cells, hash_numbers, hash_texts, merged, sketch
+from fogline.kernels.heard import FARTHEST, KEPT, find_buckets, hash_numbers, hash_texts, merged, sketch
 from fogline.kernels.sorting import newest
 from fogline.saved import Arrays
 
@@ -230,7 +230,7 @@ class Hearing:
         """(n,) the cells of these rows, numbered in the chunk; `ids`: hashes."""
         if self.length == math.inf:
             return self._hear_newest(group, arrived)
-        cell, of, stretch, least, greatest, rows = find_cells(group, arrived, self.length)
+        cell, of, stretch, least, greatest, rows = find_buckets(group, arrived, self.length)
         hashes, size = sketch(cell, len(of), ids)
         plain = zip(*(each.tolist() for each in (of, stretch, least, greatest, rows, size)), strict=True)
         places = [

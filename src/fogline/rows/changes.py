@@ -7,107 +7,102 @@ null, and so are those that were outside their limits.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from fogline.arrays import CHANGES, LEAVE, REASONS, Delta, Flags, Floats, Ints, Objects, objects
+from fogline.arrays import CHANGES, LEAVE, REASONS, Delta, Flags, objects
 from fogline.queries import QUERY, Asked, Queries
 from fogline.query import LEAVING, Query
+from fogline.rows.cells import REAL
 from fogline.rows.clock import as_instant, write_times
 from fogline.rows.names import Kinds
 
 Key = tuple[Any, ...]
+FEW = 32  # changes
 _WORDS, _REASONS = np.array(CHANGES, object), np.array(REASONS, object)
 
 
-class ChangeColumns(NamedTuple):
-    """Changes of some groups, in the order in which they are reported."""
-
-    time: Floats  # (n,)
-    by: list[pa.Array]  # the columns of their groups
-    id: pa.Array
-    arrived: Floats
-    change: Ints
-    probability: Floats
-    within: Floats
-    raw: Floats  # (n, d) as it came
-    reason: Ints
-    rival: pa.Array | None  # null: none is named; None: none of all
-    rival_time: Floats | None
-
-
 class Tables:
-    """Builds tables of changes for one query. The schema is kept: to make it takes as long as a small table."""
+    """Builds tables of changes for one query. What no call changes is kept: the schema, an empty table, nulls."""
 
     def __init__(self, query: Query) -> None:
         self.query = query
         self.kinds: Kinds | None = None
         self.schema: pa.Schema = None
         self.empty: pa.Table = None
-        self.rivals: list[pa.DataType] = []  # the types of a rival's id and arrival
+        self._nulls: list[pa.Array] = []  # of LEAVING
 
     def build(self, deltas: list[tuple[Key, Delta]], kinds: Kinds) -> pa.Table:
         """The deltas as one table, in their order."""
         if not deltas:
             self._know(kinds)
             return self.empty
-        sizes = [len(delta.id) for _, delta in deltas]
-        ticks = [delta.time for _, delta in deltas]
-        times = np.full(sizes[0], ticks[0]) if len(sizes) == 1 else np.repeat(ticks, sizes)
+        sizes = [len(delta.change) for _, delta in deltas]
         by = [
             pa.array(np.repeat(objects([key[k] for key, _ in deltas]), sizes), kind) for k, kind in enumerate(kinds.by)
         ]
-        rival, rival_time = _rivals(deltas, len(times))
-        numbers = {
-            name: _join(deltas, name) for name in ("arrived", "change", "probability", "within", "raw", "reason")
-        }
-        id, beaten_by = (None if each is None else pa.array(each, kinds.id) for each in (_join(deltas, "id"), rival))
-        return self.table(ChangeColumns(times, by, id, rival=beaten_by, rival_time=rival_time, **numbers), kinds)
+        return self.table(deltas[0][1] if len(deltas) == 1 else _joined([delta for _, delta in deltas]), by, kinds)
 
-    def table(self, changes: ChangeColumns, kinds: Kinds) -> pa.Table:
-        """Changes as one table, in their order."""
+    def table(self, changes: Delta, by: list[pa.Array], kinds: Kinds) -> pa.Table:
+        """Changes as one table, in their order; `by`: the columns of their groups."""
         self._know(kinds)
-        raw, left = np.ascontiguousarray(self.query.plausible(changes.raw).T), changes.change == LEAVE
-        gone = left if left.any() else None  # None is quicker
+        n = len(changes.change)
+        codes = changes.change.tobytes(), changes.reason.tobytes(), (changes.within == 0.0).tobytes()
+        change, exact, reason, gone = (_few_words if n <= FEW else _words)(*codes)
+        instants, numbers = np.empty((2, n)), np.empty((2 + len(self.query.names), n))
+        instants[0], instants[1] = changes.time, changes.arrived
+        numbers[0], numbers[1], numbers[2:] = changes.probability, changes.within, self.query.plausible(changes.raw).T
+        if gone is not None:
+            numbers[:2, gone] = np.nan
+        times = write_times(instants.ravel(), kinds.time)
+        values = pa.array(numbers.ravel(), REAL, from_pandas=True)  # at once, with null for NaN; columns are slices
+        probability, within, *attributes = [values.slice(k * n, n) for k in range(len(numbers))]
         columns = [
-            write_times(changes.time, kinds.time),
-            *changes.by,
-            changes.id,
-            write_times(changes.arrived, kinds.time),
-            pa.array(_WORDS[changes.change], pa.string()),
-            pa.array(changes.probability, mask=gone),
-            pa.array(changes.within == 0.0, mask=gone),
-            pa.array(changes.within, mask=gone),
-            *self._reasons(changes, kinds, gone),
-        ]
-        gaps = np.isnan(raw)
-        columns += (
-            [pa.array(each, mask=gap) for each, gap in zip(raw, gaps, strict=True)]
-            if gaps.any()
-            else list(map(pa.array, raw))
-        )
+            times.slice(0, n), *by, _names(changes.id, kinds.id), times.slice(n, n), change, probability, exact, within,
+            reason, *self._rivals(changes, kinds), *attributes,
+        ]  # fmt: skip
         return pa.Table.from_arrays(columns, schema=self.schema)
 
-    def _reasons(self, changes: ChangeColumns, kinds: Kinds, gone: Flags | None) -> list[pa.Array]:
-        """Why rows left, and by which others they were beaten: mostly no row is."""
+    def _rivals(self, changes: Delta, kinds: Kinds) -> list[pa.Array]:
+        """The rows by which others were beaten: mostly there are none."""
         n = len(changes.change)
-        if gone is None:
-            return [pa.nulls(n, kind) for kind in (pa.string(), *self.rivals)]
-        reasons = pa.array(_REASONS[changes.reason], pa.string())
-        if changes.rival is None or changes.rival_time is None:
-            return [reasons, *(pa.nulls(n, kind) for kind in self.rivals)]
-        return [reasons, changes.rival, write_times(changes.rival_time, kinds.time, np.isnan(changes.rival_time))]
+        if changes.rival is not None and changes.rival_time is not None:
+            times = write_times(changes.rival_time, kinds.time, np.isnan(changes.rival_time))
+            return [_names(changes.rival, kinds.id), times]
+        if n > len(self._nulls[0]):
+            self._nulls = [pa.nulls(2 * n, each.type) for each in self._nulls]
+        return [each.slice(0, n) for each in self._nulls]
 
     def _know(self, kinds: Kinds) -> None:
         if kinds is self.kinds or kinds == self.kinds:
             return
         self.schema = change_schema(self.query, kinds)
         self.kinds, self.empty = kinds, self.schema.empty_table()
-        self.rivals = [self.schema.field(name).type for name in LEAVING[1:]]
+        self._nulls = [pa.nulls(FEW, self.schema.field(name).type) for name in LEAVING[1:]]
+
+
+def _words(change: bytes, reason: bytes, exact: bytes) -> tuple[pa.Array, pa.Array, pa.Array, Flags | None]:
+    """The columns of changes, of whether they are exact, and of reasons; and which rows left, None: none did."""
+    number = np.frombuffer(change, np.int64)
+    left = number == LEAVE
+    gone = left if left.any() else None
+    return (
+        pa.array(_WORDS[number], pa.string()),
+        pa.array(np.frombuffer(exact, np.bool_), mask=gone),
+        pa.array(_REASONS[np.frombuffer(reason, np.int64)], pa.string()),
+        gone,
+    )
+
+
+_few_words = lru_cache(maxsize=4096)(_words)  # a handful of changes is often much like another
+
+
+def _names(id: Any, kind: pa.DataType | None) -> pa.Array:
+    return id if isinstance(id, pa.Array) else pa.array(id, kind)
 
 
 def change_schema(query: Query, kinds: Kinds) -> pa.Schema:
@@ -177,21 +172,15 @@ def last_changes(reported: pa.Table, query: Query) -> pa.Table:
     return reported.take(last.column("_max"))
 
 
-def _rivals(deltas: list[tuple[Key, Delta]], n: int) -> tuple[Objects | None, Floats | None]:
-    """The ids and arrivals of the rows that beat others; None: there are none."""
-    if len(deltas) == 1:
-        return deltas[0][1].rival, deltas[0][1].rival_time
-    if all(delta.rival is None for _, delta in deltas):
-        return None, None
-    rival, time = np.full(n, None, object), np.full(n, np.nan)
-    at = 0
-    for _, delta in deltas:
-        there = slice(at, at := at + len(delta.id))
-        if delta.rival is not None:
-            rival[there], time[there] = delta.rival, delta.rival_time
-    return rival, time
-
-
-def _join(deltas: list[tuple[Key, Delta]], name: str) -> NDArray[Any]:
-    parts = [getattr(delta, name) for _, delta in deltas]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+def _joined(deltas: list[Delta]) -> Delta:
+    """The changes of several groups or ticks, one after the other."""
+    time = np.repeat([delta.time for delta in deltas], [len(delta.change) for delta in deltas])
+    id, arrived, change, probability, within, raw, reason = (
+        np.concatenate(parts) for parts in list(zip(*deltas, strict=True))[1:8]
+    )
+    found = Delta(time, id, arrived, change, probability, within, raw, reason)
+    if all(delta.rival is None for delta in deltas):
+        return found
+    rivals: list[Any] = [np.full(len(each.change), None) if each.rival is None else each.rival for each in deltas]
+    times: list[Any] = [np.full(len(each.change), np.nan) if each.rival is None else each.rival_time for each in deltas]
+    return found._replace(rival=np.concatenate(rivals), rival_time=np.concatenate(times))

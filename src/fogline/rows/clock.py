@@ -258,7 +258,7 @@ def _one_kind(kinds: set[pa.DataType], name: str) -> pa.DataType | None:
 
 def join_kinds(old: pa.DataType | None, new: pa.DataType | None, name: str) -> pa.DataType | None:
     """The kind of a clock that has seen both. Numbers, timestamps with and without a zone do not mix; zones do."""
-    if old is new or new is None or old is None:
+    if old is new or new is None or old is None or old == new:
         return old or new
     if getattr(old, "tz", None) and getattr(new, "tz", None):
         return old
@@ -267,11 +267,11 @@ def join_kinds(old: pa.DataType | None, new: pa.DataType | None, name: str) -> p
 
 def write_times(value: Floats, kind: pa.DataType | None, missing: Flags | None = None) -> pa.Array:
     """Instants as they came: the inverse of `read_times`; null where they are `missing`."""
-    if kind is None or pa.types.is_floating(kind):
+    if kind is None or kind == REAL:
         return pa.array(value, REAL, mask=missing)
     numbers = (value if missing is None else np.where(missing, 0.0, value)).astype(np.int64)
-    whole = pa.array(numbers, INTEGER, mask=missing)
-    return whole.view(kind) if pa.types.is_timestamp(kind) else whole
+    whole = pa.array(numbers, mask=missing)
+    return whole if kind == INTEGER else whole.view(kind)
 
 
 def in_zone(times: Any, zone: str | None) -> Any:

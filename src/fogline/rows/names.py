@@ -70,6 +70,8 @@ def read_objects(
 
 def nameable(column: pa.Array, name: str, refused: Reasons) -> pa.Array:
     """The column with null where a value can name nothing: rows with such values are refused."""
+    if pa.types.is_integer(column.type) or pa.types.is_string(column.type):  # nearly always
+        return column
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_nested(column.type) or pa.types.is_interval(column.type):

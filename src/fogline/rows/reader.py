@@ -22,7 +22,7 @@ from fogline.query import Query, as_text, duration, is_number, shown_length
 from fogline.rows.cells import PAIRS, REAL, Reasons, is_missing, read_cells
 from fogline.rows.clock import INTEGER, Times, join_kinds, read_times, read_versions
 from fogline.rows.names import Kinds, join_types, read_objects
-from fogline.rows.table import Cleaner, RowSource
+from fogline.rows.table import KnownSchema, RowSource, without_bad_bytes
 from fogline.show import quoted
 
 _LARGEST = float(np.finfo(np.float64).max)
@@ -45,6 +45,9 @@ class Decoded(NamedTuple):
     gone: Flags | None = None  # (n,) which rows remove their id: of these only name and time count; None: none can
     version: Ints | None = None  # (n,) orders rows of one id and time; None: the query has none
     version_kind: pa.DataType | None = None  # whole numbers or timestamps
+    id: Sequence[Any] = ()  # (n,) where names are read, as of all below
+    by: tuple[list[Any], ...] = ()  # one list per group column
+    kinds: Kinds = Kinds()  # of the stream so far, these rows included
 
     def row(self, i: int) -> Mapping[str, Any]:
         """A row as it came."""
@@ -64,22 +67,13 @@ class Decoded(NamedTuple):
         stay[list(self.refused)] = False
         return np.flatnonzero(stay)
 
-
-class Named(NamedTuple):
-    """Decoded rows with their names and the names of their groups."""
-
-    rows: Decoded
-    id: list[Any]
-    by: tuple[list[Any], ...]  # one list per group column
-    kinds: Kinds  # of the stream so far, these rows included
-
     def batch(self) -> Batch:
         """The rows that can be taken. Their gaps are NaN, and nothing is kept of them for imputers."""
-        rows, left = self.rows, self.rows.left()
+        left = self.left()
         every = slice(None) if left is None else left
-        id, uncertain = objects(self.id)[every], rows.uncertain.part(every)
+        id, uncertain = objects(self.id)[every], self.uncertain.part(every)
         none = np.empty((len(id), 0))
-        return Batch(id, rows.arrived[every], rows.expires[every], rows.raw[every], none, uncertain)
+        return Batch(id, self.arrived[every], self.expires[every], self.raw[every], none, uncertain)
 
 
 class Once:
@@ -106,7 +100,7 @@ class Once:
 class _Layout(NamedTuple):
     """Where attributes and instants lie in record batches of one schema, as `arrow.read` takes it."""
 
-    schema: pa.Schema
+    schema: KnownSchema | None
     columns: tuple[Any, ...]  # the attributes: see `arrow.Wanted`
     clock: tuple[int, int] = (0, NO_CLOCK)  # the column of instants, and how they lie; NO_CLOCK: not as can be read
     kind: pa.DataType | None = None  # the kind of clock that they show
@@ -121,34 +115,37 @@ class Reader:
 
     def __init__(self, query: Query, clock: pa.DataType | None = None, also: Collection[str] | None = None) -> None:
         self.query, self.clock = query, clock
-        asked = {*query.columns, *(also or ())}
-        self.columns = None if also is None else frozenset(asked)
-        self.cleaner = Cleaner(query.columns)
+        self.asked = query.columns
+        self.columns = None if also is None else self.asked.union(also)
         limits = np.array([query.limits.get(name, (-np.inf, np.inf)) for name in query.names])
         self.oriented = np.array(query.signs), np.ascontiguousarray(limits[:, 0]), np.ascontiguousarray(limits[:, 1])
         self.layout: _Layout | None = None  # of the last batch whose attributes could be read as they lie
+        self.life: tuple[Any, ...] = ()  # a kind of clock, how long a row lives on it, and the kind that shows both
         self.once = Once()  # what is known of the rows at hand
 
-    def read(self, rows: Any, kinds: Kinds) -> Named:
+    def read(self, rows: Any, kinds: Kinds) -> Decoded:
         """Rows with their names; `kinds` are the types seen so far."""
-        query, source, refused = self.query, RowSource(rows, self.columns), Reasons()
-        if source.batch is not None and (texts := self.cleaner.clean(source.batch, refused)) is not source.batch:
-            source = RowSource(texts)
+        query, refused = self.query, Reasons()
+        source = without_bad_bytes(RowSource(rows, self.columns), self.asked, refused)
         ids, id_kind = read_objects(source.require(query.id, "id column"), query.id, refused, kinds.id)
-        seen = kinds.by or (None,) * len(query.by)
-        keys = [
-            read_objects(source.require(name, "group column"), name, refused, old)
-            for name, old in zip(query.by, seen, strict=True)
-        ]
+        keys, key_kinds = self._keys(source, kinds, refused) if query.by else ((), kinds.by)
         if None in ids:
             refuse(refused, np.array([each is None for each in ids]), f"the id {query.id!r} is missing")
         decoded = self.decode(source, kinds.time, refused, kinds.version)
-        same = decoded.kind is kinds.time and id_kind is kinds.id and decoded.version_kind is kinds.version
-        if not same or keys:  # else: nothing new, as in most calls
-            both = zip(query.by, seen, keys, strict=True)
-            joined = tuple(join_types(old, new, name) for name, old, (_, new) in both)
-            kinds = Kinds(decoded.kind, join_types(kinds.id, id_kind, query.id), joined, decoded.version_kind)
-        return Named(decoded, ids, tuple(values for values, _ in keys), kinds)
+        found = decoded.kind, id_kind, key_kinds, decoded.version_kind
+        if found != (kinds.time, kinds.id, kinds.by, kinds.version):  # else: nothing new, as in most calls
+            kinds = Kinds(decoded.kind, join_types(kinds.id, id_kind, query.id), key_kinds, decoded.version_kind)
+        return decoded._replace(id=ids, by=keys, kinds=kinds)
+
+    def _keys(self, source: RowSource, kinds: Kinds, refused: Reasons) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """The columns that name the rows' groups, and their types."""
+        seen = kinds.by or (None,) * len(self.query.by)
+        found = [
+            read_objects(source.require(name, "group column"), name, refused, old)
+            for name, old in zip(self.query.by, seen, strict=True)
+        ]
+        both = zip(self.query.by, seen, found, strict=True)
+        return tuple(values for values, _ in found), tuple(join_types(old, new, name) for name, old, (_, new) in both)
 
     def decode(
         self,
@@ -162,15 +159,16 @@ class Reader:
 
         `once`: what other readers know of these rows.
         """
-        query, unread, late = self.query, Reasons(), Reasons()
+        unread, late = Reasons(), Reasons()
         self.once = Once() if once is None else once
         gone = self._gone(source, refused)
         batch, layout = self._arrange(source, unread, gone)
         raw, uncertain, code, codes, gaps, instants, fine = arrow.read(batch, layout.columns, layout.clock)
         times = Times(instants, layout.kind, {}) if fine else self._arrivals(source, kind, refused)
         version, versions = self._version(source, versions, refused)
-        expires, kind = self._expiry(source, times, join_kinds(kind, times.kind, query.time), late, gone)
-        late |= {i: reason for i, reason in unread.items() if i not in late}
+        expires, kind = self._expiry(source, times, join_kinds(kind, times.kind, self.query.time), late, gone)
+        for i, reason in unread.items():
+            late.setdefault(i, reason)
         outside = self._look(code, late) if codes else None
         for i, reason in late.items():
             if gone is None or not gone[i]:
@@ -219,8 +217,10 @@ class Reader:
         if query.last is not None:
             return np.zeros(source.length), kind  # a matter of order, not of time: the group decides
         if query.lifetime is not None:
-            life = lifetime_of(query, kind)
-            return np.add(times.value, life), kind if life.is_integer() else join_kinds(kind, REAL, query.time)
+            if not self.life or kind is not self.life[0]:
+                life = lifetime_of(query, kind)
+                self.life = kind, life, kind if life.is_integer() else join_kinds(kind, REAL, query.time)
+            return times.value + self.life[1], self.life[2]
         if query.expires is None or (gone is not None and gone.all()):
             return np.full(source.length, np.inf), kind  # it stays until it is replaced or removed
         column = source.require(query.expires, "expiry column", sparse=query.latest)
@@ -239,7 +239,7 @@ class Reader:
         Where they can be read as they came, the layout is kept for the next batch of the schema. Where all rows are
         removals the columns need not be there.
         """
-        if source.batch is not None and self.layout is not None and source.batch.schema.equals(self.layout.schema):
+        if source.batch is not None and self.layout is not None and source.known is self.layout.schema:
             return source.batch, self.layout
         names, needless = list(self.query.names), gone is not None and bool(gone.all())
         given = [
@@ -253,10 +253,10 @@ class Reader:
         if source.batch is not None and all(a is b for a, b in zip(given, columns, strict=True)):
             schema = source.batch.schema
             at = np.array([schema.get_field_index(name) for name in names])
-            self.layout = _Layout(schema, (at, kinds, *self.oriented), *_clock_of(schema, self.query.time))
+            self.layout = _Layout(source.known, (at, kinds, *self.oriented), *_clock_of(schema, self.query.time))
             return source.batch, self.layout
         self.layout, batch = None, pa.RecordBatch.from_arrays(columns, names)
-        return batch, _Layout(batch.schema, (np.arange(len(names)), kinds, *self.oriented))
+        return batch, _Layout(None, (np.arange(len(names)), kinds, *self.oriented))
 
     def _read_cells(self, column: Any, name: str, refused: Reasons) -> pa.Array:
         """An attribute's column, read once; what cannot be read refuses its row."""

@@ -17,7 +17,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Container, Hashable, Mapping, Sequence
 from datetime import date, timedelta
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -140,7 +140,11 @@ class Frame(ABC):
 
 class _ArrowFrame(Frame):
     def __init__(self, table: pa.Table | pa.RecordBatch) -> None:
-        self.table, self.names, self.length = table, list(table.schema.names), table.num_rows
+        self.table, self.length = table, table.num_rows
+
+    @cached_property
+    def names(self) -> list[Any]:  # type: ignore[override]  # seldom asked for
+        return list(self.table.schema.names)
 
     @property
     def arrow(self) -> pa.Table | pa.RecordBatch:
@@ -352,11 +356,16 @@ class RowSource:
         self.length = self.frame.length
         self.batch: pa.RecordBatch | None = None
         """All that is asked for, where the table lies in Arrow's memory."""
-        self._names = {str(name): name for name in self.frame.names}
+        self.known = _NOTHING
+        """What is known of its columns; batches of one schema that follow each other have the same object."""
         if (arrow := self.frame.arrow) is not None:
-            self.batch = usual(_in_one(arrow, columns))
+            self.batch, self.known = _as_usual(_in_one(arrow, columns))
         elif len(self._names) < len(self.frame.names):
             _must_differ([str(name) for name in self.frame.names])
+
+    @cached_property
+    def _names(self) -> dict[str, Any]:
+        return {str(name): name for name in self.frame.names}
 
     @property
     def names(self) -> list[str]:
@@ -383,6 +392,8 @@ class RowSource:
 
     def require(self, name: str, role: str, *, sparse: bool = False) -> Any:
         """The column, or an error that lists those there are. `sparse`: a dict leaves out what it does not have."""
+        if self.batch is not None and (at := self.known.at.get(name)) is not None:
+            return self.batch.column(at)
         count = 0
         if self.batch is not None:
             count = len(self.batch.schema.get_all_field_indices(name))
@@ -392,6 +403,8 @@ class RowSource:
             column = self.column(name)
             if isinstance(column, pa.Array):
                 check_readable(name, column.type)
+            if self.batch is not None:
+                self.known.at[name] = self.batch.schema.get_field_index(name)
             return column
         if count:
             raise RowsError(f"the table has several columns {name!r}.")
@@ -401,6 +414,28 @@ class RowSource:
             each for each in self._names if not each.startswith(("_fogline_", "_corrupt_record", "fogline "))
         )
         raise QueryError(f"the stream has no {role} {name!r}; it has {', '.join(known)}.{did_you_mean(name, known)}")
+
+
+def without_bad_bytes(source: RowSource, asked: Collection[str | None], refused: Reasons) -> RowSource:
+    """The rows with U+FFFD for each byte that is no text, in the columns `asked`; rows with such bytes are refused.
+
+    Files are written by many hands, and a column of texts may hold any bytes.
+    """
+    batch = source.batch
+    if batch is None:
+        return source
+    for k, name in source.known.texts:
+        if name in asked:
+            column, changed = mended(batch.column(k))
+            if changed is not None:
+                batch = batch.set_column(k, pa.field(name, column.type), column)
+                for i in np.flatnonzero(changed).tolist():
+                    refused.setdefault(i, f"{name!r} holds bytes that are not UTF-8 text")
+    return source if batch is source.batch else RowSource(batch)
+
+
+def _holds_texts(kind: pa.DataType) -> bool:
+    return is_text(kind.value_type if pa.types.is_dictionary(kind) else kind)
 
 
 def _in_one(rows: pa.Table | pa.RecordBatch, columns: Container[str] | None) -> pa.RecordBatch:
@@ -413,52 +448,44 @@ def _in_one(rows: pa.Table | pa.RecordBatch, columns: Container[str] | None) -> 
     return joined(rows.select(asked) if asked else rows)
 
 
-class Cleaner:
-    """Replaces bytes that are no text in the columns `asked` of record batches; most batches have the same columns.
-
-    Files are written by many hands, and a column of texts may hold any bytes.
-    """
-
-    def __init__(self, asked: Collection[str | None]) -> None:
-        self.asked = asked
-        self.schema: pa.Schema | None = None
-        self.texts: list[tuple[int, str]] = []  # the columns of texts in it that are asked for
-
-    def clean(self, batch: pa.RecordBatch, refused: Reasons) -> pa.RecordBatch:
-        """The batch with U+FFFD for each byte that is no text; rows with such bytes are refused."""
-        if self.schema is None or not batch.schema.equals(self.schema):
-            self.schema = batch.schema
-            named = [(k, field) for k, field in enumerate(self.schema) if field.name in self.asked]
-            self.texts = [(k, field.name) for k, field in named if _holds_texts(field.type)]
-        for k, name in self.texts:
-            column, changed = mended(batch.column(k))
-            if changed is not None:
-                batch = batch.set_column(k, pa.field(name, column.type), column)
-                for i in np.flatnonzero(changed).tolist():
-                    refused.setdefault(i, f"{name!r} holds bytes that are not UTF-8 text")
-        return batch
-
-
-def _holds_texts(kind: pa.DataType) -> bool:
-    return is_text(kind.value_type if pa.types.is_dictionary(kind) else kind)
-
-
 # --- Arrow's layouts --------------------------------------------------------------------------------------------------
 
-_known: list[pa.Schema] = []  # the last schema in which every type was usual: batches of a stream share theirs
+
+class KnownSchema:
+    """What is known of the columns of record batches of one schema, in which every type is usual.
+
+    Batches of a stream share their schema, so each of these things is found out once.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.at: dict[str, int] = {}
+        """Where columns stand, of those that were asked for: each is there once, and can be read."""
+
+    @cached_property
+    def texts(self) -> list[tuple[int, str]]:
+        """Where columns of texts stand, and their names."""
+        return [(k, field.name) for k, field in enumerate(self.schema) if _holds_texts(field.type)]
+
+
+_NOTHING = KnownSchema(pa.schema([]))
+_last = [_NOTHING]  # of the last batch
 
 
 def usual(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The batch, each column in its usual type."""
-    if _known and batch.schema.equals(_known[0]):
-        return batch
-    came = batch
-    for k, field in enumerate(batch.schema):
+    return _as_usual(batch)[0]
+
+
+def _as_usual(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, KnownSchema]:
+    schema, last = batch.schema, _last[0]
+    if schema.equals(last.schema):
+        return batch, last
+    for k, field in enumerate(schema):
         if (kind := usual_type(field.type)) != field.type:
             batch = batch.set_column(k, pa.field(field.name, kind), usual_column(batch.column(k)))
-    if batch is came:
-        _known[:] = [batch.schema]
-    return batch
+    _last[0] = last = KnownSchema(batch.schema)
+    return batch, last
 
 
 def usual_table(table: pa.Table) -> pa.Table:

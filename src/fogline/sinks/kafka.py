@@ -1,4 +1,4 @@
-"""How is a row written as JSON, so that every reader of JSON can read it?
+"""Changes into a topic of Kafka, exactly once under `read_committed`, each row as JSON.
 
 Timestamps are ISO 8601 in UTC with microseconds where there are any; what JSON has no word for is null (a missing
 value) or a text ("Infinity", "-Infinity"; bytes in hex). `schema_of` states it as a JSON Schema.
@@ -108,8 +108,7 @@ def _type_of(kind: pa.DataType) -> dict[str, Any]:
     return {"type": ["string", "null"]} if is_text(kind) or pa.types.is_binary(kind) else {}
 
 
-# --- spool ---
-# How can record batches that come once be read several times, however many there are? They lie in a file meanwhile.
+# --- Record batches that come once, read several times ----------------------------------------------------------------
 
 
 class Spool:
@@ -142,22 +141,17 @@ def spooled(batches: Batches) -> Iterator[Spool]:
         yield Spool(file, rows)
 
 
-# --- kafka ---
-# How do changes get into a topic of Kafka, exactly once under `read_committed`?
+# --- The sink ---------------------------------------------------------------------------------------------------------
 #
 # The driver's producer writes each batch in one transaction, and in the same transaction the batch's number, as the
 # offset of a consumer group that is named by the run's mark. So a batch is in the topic if and only if the group's
-# offset
-# has passed it. A process that begins takes over the transactions of the one before it (they have the same id): what
-# that
-# had left open is ended by the broker, one way or the other, and the group's offset shows which way it was. Whether a
-# commit that got no answer has happened is found out in the same way.
+# offset has passed it. A process that begins takes over the transactions of the one before it (they have the same id):
+# what that had left open is ended by the broker, one way or the other, and the group's offset shows which way it was.
+# Whether a commit that got no answer has happened is found out in the same way.
 #
 # Brokers forget the offsets of groups after a week or so. Then the run's own messages show it: each names the run and
-# the
-# batch, and the newest of each partition is looked for, as far back as the topic goes. Where messages are gone that
-# might
-# have shown it, the run is refused, since a batch might double: the user states the last batch.
+# the batch, and the newest of each partition is looked for, as far back as the topic goes. Where messages are gone that
+# might have shown it, the run is refused, since a batch might double: the user states the last batch.
 #
 # Values are JSON (`sinks.kafka`), keyed by group and id, with `batch` and `position` beside the columns of changes.
 

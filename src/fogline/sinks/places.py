@@ -1,4 +1,4 @@
-"""How do record batches reach a library that reads them as a stream, in types that its store has?"""
+"""Which sink a text names, and in which types a library gets record batches."""
 
 from __future__ import annotations
 
@@ -57,18 +57,15 @@ def streamed(
         raise
 
 
-# --- places ---
-# Which sink does a text name?
+# --- Which sink a text names ------------------------------------------------------------------------------------------
 #
 # `postgresql://user@host:port/database?table=NAME`, `delta:PATH`, `kafka://host:port/topic`,
 # `webhook+https://host/path`; anything without a scheme is the path of a folder. `${NAME}` in a text stands for a
 # variable of the environment, so that secrets need not be typed: a command line is seen by others, and kept in a
-# history.
-# A variable holds a password as it is, whatever characters that has, or a whole address.
+# history. A variable holds a password as it is, whatever characters that has, or a whole address.
 #
 # Of many receivers of web requests the path is the secret. So of a web address nothing but scheme and host is ever
-# shown,
-# and behind the host only plain words may be typed: small letters, or a short number.
+# shown, and behind the host only plain words may be typed: small letters, or a short number.
 
 # scheme -> module of this room, class with `from_url`
 SCHEMES = {

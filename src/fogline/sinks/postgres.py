@@ -1,4 +1,4 @@
-"""How is a database reached, and what if it is away for a while?
+"""Changes into a PostgreSQL database, and the current answer beside them, exactly once.
 
 A connection that is lost is made again, and what was to be done in one transaction is done again from its beginning,
 for as long as the caller is patient. What the database refuses, or the caller gets wrong, is an error at once.
@@ -131,14 +131,11 @@ def line_of(error: Exception) -> str:
     return " ".join(text.split()).removeprefix("IO: ")
 
 
-# --- postgres_tables ---
-# Which tables does a run have in PostgreSQL, and which statements fill them?
+# --- Tables -----------------------------------------------------------------------------------------------------------
 #
 # NAME_changes: every change, with its batch and position. NAME_answer: the rows that are in the answer now.
-# NAME_rejects
-# and NAME_health: as in an output folder. NAME_run: one row, with the mark of the run and its last batch; it is
-# changed
-# in the same transaction as the others, so it always states what they hold.
+# NAME_rejects and NAME_health: as in an output folder. NAME_run: one row, with the mark of the run and its last batch;
+# it is changed in the same transaction as the others, so it always states what they hold.
 
 FORMAT = 1  # of the tables; a newer one is refused
 LONGEST = 63  # bytes of a name; PostgreSQL would cut off the rest
@@ -298,13 +295,11 @@ def storable(batch: pa.RecordBatch, schema: pa.Schema) -> tuple[pa.RecordBatch, 
     return pa.record_batch(columns, schema=schema), replaced
 
 
-# --- postgres ---
-# How do changes come into a PostgreSQL database, and the current answer beside them, exactly once?
+# --- The sink ---------------------------------------------------------------------------------------------------------
 #
 # One transaction per batch: its changes, rejects and health are appended, the answer follows, and the number of the
-# batch
-# is noted. A batch whose number is noted is ignored, so it does not matter whether a crash came before or after. A
-# connection that is lost while a transaction is committed leaves open whether it was: the number shows it.
+# batch is noted. A batch whose number is noted is ignored, so it does not matter whether a crash came before or after.
+# A connection that is lost while a transaction is committed leaves open whether it was: the number shows it.
 
 PATIENCE = 60.0  # seconds that a database may be away
 TAKEN = 10.0  # seconds in which another run must let go of the tables

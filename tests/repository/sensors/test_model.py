@@ -318,7 +318,7 @@ def test_bounds_are_the_ends_of_what_is_filled_in_and_rough_ones_lie_beyond():
     assert chain is not None
     intake = Intake(chain, eager=True, scoring=False)
     named = Reader(query).read(walks(steps=50, begin=200, gaps=0.3), Kinds())
-    looked, filled, *_ = intake.impute(named.rows, None, sensor_names(named.id), [])
+    looked, filled, *_ = intake.take(named, None, sensor_names(named.id), [])
     exact, rough = bounded(chain, looked), bounded(chain, looked, rough=True)
     np.testing.assert_array_equal(exact.lo, filled.lo)
     np.testing.assert_array_equal(exact.hi, filled.hi)

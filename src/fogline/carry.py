@@ -1,12 +1,12 @@
 """What does a row that lacks a value carry over from the row that it replaces?
 
-Where each id has one current row, some attributes are facts (a location) that not every row repeats. Such a cell, if it
-is missing, is that of the id's current row when the row is taken, as that one came or carried it itself: a number or a
-distribution. A row that was removed or has expired by then gives nothing, and neither does a stale one. What was
-imputed is no fact: it is not carried over, and the gap is imputed as any other.
+Where each id has one current row, some attributes are facts (a location) that not every row repeats. A row that comes
+without such a value gets that of its id's current row: as that row came with it, or carried it over itself; a number or
+a distribution. A row that was removed, has expired or is stale gives nothing. An imputed value is no fact and is not
+carried over: the gap is imputed anew.
 
-Rows of one id are taken in the order of (time, version), so a cell is that of the last row before it which has it, back
-to where the chain of rows that replace each other begins. That holds for rows of one call and of many alike.
+Rows of one id are taken in the order of (time, version). So a value is that of the last row of the id before it that
+has one, as far back as each row replaced the one before. It does not matter how rows are cut into calls.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ from fogline.arrays import Flags, Floats, Ints, UncertainRows, empty_rows
 from fogline.engine.current import LatestGroup
 from fogline.kernels.uncertain import dense
 
-_CELLS = ("lo", "hi", "start", "size")
-_HELD, _ROW, _REMOVAL = 0, 1, 2  # at one time and version: what is there, then the row of the call, then its removal
+_HELD, _ROW, _REMOVAL = 0, 1, 2  # of one id, time and version they follow in this order
 
 
 class Standing(NamedTuple):
-    """What there is of m ids before a call: the current row, or what marks a removal or an expiry."""
+    """What a group holds of m ids before a call: the current row, or the marker of one that was removed or expired."""
 
     name: Ints  # (m,) the number of the id
     time: Floats  # (m,)
@@ -49,9 +48,9 @@ class Coming(NamedTuple):
 
 
 def carry_over(coming: Coming, standing: Standing, columns: Ints, clock: float) -> tuple[Floats, UncertainRows]:
-    """The rows' values as they came and their clouds, with what they carry over in these columns.
+    """The rows' values as they came (n, d) and the uncertain rows, both with what they carry over in these columns.
 
-    `clock`: rows from before it are taken there. O(n log n + m).
+    Rows from before the `clock` are taken at the clock. O(n log n + m).
     """
     n, m = len(coming.name), len(standing.name)
     name, time, version, expires = (
@@ -72,14 +71,13 @@ def carry_over(coming: Coming, standing: Standing, columns: Ints, clock: float) 
         to, source = order[needs], order[last[needs]]
         for array in (raw, uncertain.lo, uncertain.hi, uncertain.start, uncertain.size):
             array[to, j] = array[source, j]
-    cells = {each: getattr(uncertain, each)[:n] for each in _CELLS}
-    return raw[:n], uncertain._replace(**cells)
+    return raw[:n], uncertain.part(slice(n))
 
 
 def standing_of(group: LatestGroup, ids: Sequence[Any], name: Ints, columns: Ints, clock: float) -> Standing:
-    """What a group knows of these ids, which are called by these numbers.
+    """What a group holds of the ids, whose numbers in the call are `name`.
 
-    The last numbers that are kept of a row state which cells in these columns were imputed.
+    Of a row's `known` numbers the last ones, one per column, state whether the cell was imputed: 0 means it was not.
     """
     names, s = group.names, group.live.slots
     number = np.array([names.number.get(each, -1) for each in ids], np.int64)
@@ -91,21 +89,19 @@ def standing_of(group: LatestGroup, ids: Sequence[Any], name: Ints, columns: Int
     slots = names.slot[number[: len(number) - m]]
     uncertain, fact = dense(s.uncertain, slots, s.shared), np.zeros((len(slots), d), np.bool_)
     fact[:, columns] = s.known[slots, s.known.shape[1] - len(columns) :] == 0.0
-    none = np.full((m, d), np.nan)
-    cells = {each: np.concatenate((getattr(uncertain, each), getattr(empty_rows(m, d, 0), each))) for each in _CELLS}
     return Standing(
         name,
         names.time[number],
         names.version[number],
         np.concatenate((s.columns.expires[slots], np.full(m, -np.inf))),
-        np.concatenate((s.raw[slots], none)),
-        uncertain._replace(**cells),
+        np.concatenate((s.raw[slots], np.full((m, d), np.nan))),
+        _joined([uncertain, empty_rows(m, d, 0)]),
         np.concatenate((fact, np.zeros((m, d), np.bool_))),
     )
 
 
 def join_standing(parts: Sequence[Standing], d: int) -> Standing:
-    """What several groups know."""
+    """What several groups hold, as one."""
     whole, real = np.empty(0, np.int64), np.empty(0)
     none = Standing(whole, real, whole, real, np.empty((0, d)), empty_rows(0, d, 0), np.empty((0, d), np.bool_))
     parts = [none, *parts]
@@ -118,17 +114,17 @@ def join_standing(parts: Sequence[Standing], d: int) -> Standing:
 
 
 def _in_force(name: Ints, held: Flags) -> Flags:
-    """Which events, by (id, time, version), are not older than what there is of their id: others are stale."""
+    """(n,) the events that are not stale: not older than what is held of their id. They lie by (id, time, version)."""
     n = len(name)
     first = np.maximum.accumulate(np.where(np.concatenate(([True], name[1:] != name[:-1])), np.arange(n), 0))
     last_held = np.maximum.accumulate(np.where(held, np.arange(n), -1))
-    behind = last_held >= first  # what there is of the id lies before the event, or is it
+    behind = last_held >= first  # what is held of the id lies before the event, or is the event
     some = np.isin(name, name[held])
     return np.asarray(behind | ~some)
 
 
 def _joined(parts: Sequence[UncertainRows]) -> UncertainRows:
-    """Clouds one after the other."""
+    """Uncertain rows one after the other, with one pool."""
     ends = np.cumsum([0, *(len(each.value) for each in parts)]).tolist()
     start = [np.where(each.start >= 0, each.start + end, each.start) for each, end in zip(parts, ends, strict=False)]
 
