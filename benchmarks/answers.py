@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 import fogline as fl
 from fogline.impute.scores import Sum, to_plain
 from fogline.output import folder
-from fogline.output.answers import read_scores
+from fogline.output.answers import OutputReader
 from fogline.output.files import batch_name
 from fogline.output.folder import LocalFolder
 from fogline.pipeline.report import COUNTERS
@@ -128,7 +128,7 @@ def read_all(root: Path, batches: int) -> None:
         seconds, busy, rows = perf_counter() - began, of_children() - before, done.stdout.splitlines()[-1]
         print(f"answer{'' if at is None else f' --at {at}'}: {seconds:.2f} s, {busy:.2f} s of a core, {rows}")
     began = perf_counter()
-    read_scores(LocalFolder(root), "out")
+    OutputReader(LocalFolder(root), "out").scores()
     print(f"scores of rules: {perf_counter() - began:.2f} s")
 
 

@@ -28,7 +28,7 @@ import httpx
 import numpy as np
 import pyarrow as pa
 
-from fogline.output.folder import LocalFolder
+from fogline.output.answers import OutputReader
 from fogline.page.serving import beside
 from fogline.page.store import Follower
 from tests.page.writing import Writer, cell, near
@@ -93,7 +93,7 @@ class Viewers:
 
 def own_cost(path: Path, write: Callable[[], None]) -> float:
     """Seconds of the processor that an update takes, whatever else the machine does."""
-    follower = Follower(LocalFolder(path), "out")
+    follower = Follower(OutputReader(path))
     follower.poll()
     write()
     began = time.process_time()

@@ -32,7 +32,7 @@ import pyarrow.parquet as pq
 
 import fogline as fl
 from benchmarks.fit import below
-from fogline.output.answers import read_answer, read_shown
+from fogline.output.answers import OutputReader, read_answer
 from fogline.output.files import counted
 from fogline.output.folder import LocalFolder
 from fogline.synthetic import Stream, rows
@@ -225,7 +225,7 @@ def of_batches(out: Path, began: float) -> Iterator[tuple[int, dict[str, float]]
 def compared(root: Path, out: Path, rate: int) -> dict[str, Any]:
     """Is the answer that of a fresh monitor over the rows of the window alone?"""
     place = LocalFolder(out)
-    reached = next(iter(read_shown(place, str(out)).values())).reached
+    reached = next(iter(OutputReader(place, str(out)).shown().values())).reached
     instant = int(reached) - 1  # each group has surely come to it
     found = read_answer(place, str(out), at=str(instant))
     monitor = fl.Monitor(question(root), fl.Repository.load(root / "repo"))

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         changes_of,
     )
     from fogline.rows.table import RowSource
+    from fogline.run import RunSummary, run
     from fogline.tables import skyline
 
 __version__ = "0.2.0"
@@ -92,6 +93,7 @@ __all__ = [
     "Rule",
     "RuleError",
     "RunInfo",
+    "RunSummary",
     "Score",
     "Sink",
     "SinkError",
@@ -101,6 +103,7 @@ __all__ = [
     "Violation",
     "changes_of",
     "distributions",
+    "run",
     "show",
     "skyline",
     "verify",
@@ -151,6 +154,7 @@ offer(
             "changes_of",
         ),
         "rows.table": ("RowSource",),
+        "run": ("RunSummary", "run"),
         "notebook": ("Rendering", "load_ipython_extension", "show", "unload_ipython_extension"),
         "sinks": ("sinks",),
         "spark": ("spark",),

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import fogline as fl
 from fogline.cli.init import written
 from fogline.files.writing import write_folder
-from fogline.output.answers import read_answer, read_scores
+from fogline.output.answers import OutputReader, read_answer
 from fogline.output.folder import LocalFolder
 from fogline.output.folder_sink import Reported
 from fogline.pipeline.names import KINDS
@@ -99,7 +99,7 @@ def driven() -> Scenario:
 
 
 def plain_scores(place: LocalFolder) -> list[tuple[Any, ...]]:
-    return [(*key, *values) for key, values in read_scores(place, "out").items()]
+    return [(*key, *values) for key, values in OutputReader(place, "out").scores().items()]
 
 
 def saved() -> Scenario:

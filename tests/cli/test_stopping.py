@@ -13,8 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 from fogline.cli import app
-from fogline.cli import run as watch
+from fogline.runs import start
 from fogline.runs.embedded import EmbeddedRun
+from fogline.runs.start import StreamRun
 
 QUERY = "attributes: {heat: max, gas: max}\nid: sensor\ntime: t\nlifetime: 50\n"
 RUN = ("run", "in", "-q", "q.yaml", "-o", "out", "--engine", "embedded", "--files-per-batch", "1")
@@ -94,7 +95,7 @@ def test_late_and_expired_rows_stand_in_the_summary(place):
 def meanwhile(monkeypatch, *steps):
     """While a run waits for a first file, one step at each look."""
     left = iter(steps)
-    monkeypatch.setattr(watch, "sleep", lambda seconds: next(left)())
+    monkeypatch.setattr(start, "sleep", lambda seconds: next(left)())
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,7 @@ def test_a_run_that_follows_waits_for_its_folder_and_for_the_first_file(place, m
     looks = come("a.txt", rows), come("a.csv", ""), lambda: None, come("a.csv", rows)
     with monkeypatch.context() as patch:
         meanwhile(patch, *looks)
-        patch.setattr(watch, "finish", lambda started, running: started.awaitTermination() and False)
+        patch.setattr(StreamRun, "_waited_for", lambda self, started, *how: started.awaitTermination() and False)
         result = CliRunner().invoke(app, ["run", "new", *RUN[2:], "--follow"], env={"COLUMNS": "160"})
     assert result.exit_code == 0, result.output
     assert result.output.count(words) == 1

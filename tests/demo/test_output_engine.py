@@ -17,6 +17,7 @@ from fogline.demo.display import frame
 from fogline.demo.output_engine import into_folder
 from fogline.demo.run import embedded
 from fogline.demo.view import MineView
+from fogline.output.answers import OutputReader
 from fogline.output.folder import LocalFolder
 from fogline.output.views import near_at
 from fogline.page.store import Follower
@@ -39,7 +40,7 @@ def test_the_output_answers_as_a_monitor_does_and_explains_its_rows(tmp_path: Pa
     assert list(seen.members.values()) == pytest.approx(list(other.members.values()))
     assert seen.recent == other.recent
     place = LocalFolder(tmp_path / "mine")
-    follower = Follower(place, "mine")
+    follower = Follower(OutputReader(place, "mine"))
     follower.poll()
     assert follower.state is not None
     members = {(row["id"], row["arrived"]) for row in follower.state.members[None].to_pylist()}

@@ -10,7 +10,7 @@ import pytest
 
 from fogline.errors import FoglineError
 from fogline.output.answers import read_answer
-from fogline.output.compaction import Stand, read_stand, tables, write_stand
+from fogline.output.compaction import AnswerCheckpoint, read_answer_checkpoint, tables, write_answer_checkpoint
 from fogline.output.folder import LocalFolder
 from tests.flow.embedding import CASES, config_of, run, write_stream
 
@@ -44,8 +44,8 @@ def test_a_flipped_byte_in_the_pages_is_an_error_with_the_name_of_the_file_or_ch
 def test_a_flipped_byte_in_what_a_stand_knows_is_an_error_with_the_name_of_the_file_or_changes_nothing(tmp_path):
     place, name = LocalFolder(tmp_path), "answers/batch-000000007.parquet"
     answer = pa.table({"time": [1.0, 2.0], "id": ["a", "b"], "change": ["enter", "enter"]})
-    write_stand(place, Stand(7, 2.0, {}, 3, answer))
-    good, truth = (tmp_path / name).read_bytes(), read_stand(place, name)
+    write_answer_checkpoint(place, AnswerCheckpoint(7, 2.0, {}, 3, answer))
+    good, truth = (tmp_path / name).read_bytes(), read_answer_checkpoint(place, name)
     named = 0
     for at in range(good.index(b"ARROW:schema"), len(good)):  # there it lies, beside the schema
         for bit in range(0, 8, 3):
@@ -53,7 +53,7 @@ def test_a_flipped_byte_in_what_a_stand_knows_is_an_error_with_the_name_of_the_f
             bad[at] ^= 1 << bit
             (tmp_path / name).write_bytes(bad)
             try:
-                assert read_stand(place, name) == truth
+                assert read_answer_checkpoint(place, name) == truth
             except FoglineError as error:
                 named += f"{name!r} of the output is damaged" in str(error)
     assert named > 500

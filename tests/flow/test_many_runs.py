@@ -13,7 +13,7 @@ import pytest
 import fogline as fl
 from fogline.errors import FoglineError
 from fogline.output import compaction
-from fogline.output.answers import read_answer, read_shown
+from fogline.output.answers import OutputReader, read_answer
 from fogline.output.folder import LocalFolder
 from fogline.queries import Queries
 from fogline.runs import spill
@@ -94,7 +94,7 @@ def test_the_answer_is_that_of_each_query_also_when_files_were_joined(tmp_path, 
     write_stream(case, tmp_path / "in")
     run(config_of(tmp_path, asked, "out"), files_per_batch=1)
     assert (tmp_path / "out" / "answers").exists()
-    shown = read_shown(LocalFolder(tmp_path / "out"), "out")
+    shown = OutputReader(LocalFolder(tmp_path / "out"), "out").shown()
     whole = read_answer(LocalFolder(tmp_path / "out"), "out")
     assert list(shown) == list(asked)
     for name, query in asked.items():

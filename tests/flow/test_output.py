@@ -21,8 +21,8 @@ import fogline as fl
 from fogline.errors import FoglineError
 from fogline.impute.scores import Sum, Sums, to_plain
 from fogline.output import answers, compaction, folder
-from fogline.output.answers import read_answer, read_scores
-from fogline.output.compaction import write_stand
+from fogline.output.answers import OutputReader, read_answer
+from fogline.output.compaction import write_answer_checkpoint
 from fogline.output.files import batch_name, counted, part_name, refuse_hole
 from fogline.output.folder import LocalFolder
 from fogline.output.folder_sink import BatchFolder, tables_of
@@ -64,7 +64,15 @@ def batches(count: int, seed: int) -> list[dict[str, pa.Table]]:
             changes.append({**row, "probability": p, **known})
         rejects = [{"g": "a", "row": "{}", "reason": f"number {number}"}] * (number % 3 == 0)
         sums: Sums = {("x", "a(1) -> x(2)", 4.0): Sum(1, 0.5, 0.25, 1, 0, 1, 0.5)} if number % 2 else {}
-        health = {"batch": number, "g": "a", "rows": len(changes), "waiting": 0, "live": 1, "answer": 1}
+        health = {
+            "batch": number,
+            "g": "a",
+            "time": clocks["a"],
+            "rows": len(changes),
+            "waiting": 0,
+            "live": 1,
+            "answer": 1,
+        }
         parts = {"changes": pa.Table.from_pylist(changes, CHANGES)}
         parts |= {"rejects": pa.Table.from_pylist(rejects)} if rejects else {}
         parts["health"] = pa.table(
@@ -114,7 +122,7 @@ def test_after_any_number_of_batches_the_answer_at_every_instant_is_that_of_all_
         assert number % 7 or answered(output.place) == expected(made[: number + 1])
     for at in range(-1, 90, 4):
         assert answered(output.place, at) == expected(made, at), at
-    assert read_scores(output.place, "out") == {("x", "a(1) -> x(2)", 4.0): (30, 15.0, 7.5, 30, 0, 30, 15.0)}
+    assert OutputReader(output.place, "out").scores() == {("x", "a(1) -> x(2)", 4.0): (30, 15.0, 7.5, 30, 0, 30, 15.0)}
     for kind in ("changes", "rejects", "health"):
         assert rows_in(tmp_path, kind) == [row for parts in made if kind in parts for row in parts[kind].to_pylist()]
         assert len(list((tmp_path / kind).iterdir())) <= 9  # 27, 27, 3, and what is left
@@ -129,7 +137,7 @@ def test_what_a_crash_has_left_after_a_stand_was_written_goes_with_the_next_star
     for number, parts in enumerate(made):
         whole.folder.write(number, parts)
         with monkeypatch.context() as crashing, suppress(OSError):
-            crashing.setattr(compaction, "write_stand", written_and_no_more)
+            crashing.setattr(compaction, "write_answer_checkpoint", written_and_no_more)
             broken.folder.write(number, parts)
         broken = output_in(broken.place, 2, keep)
         broken.resume()
@@ -138,8 +146,8 @@ def test_what_a_crash_has_left_after_a_stand_was_written_goes_with_the_next_star
             assert sorted(broken.place.listing(kind)) == sorted(whole.place.listing(kind)), number
 
 
-def written_and_no_more(place: LocalFolder, stand: compaction.Stand) -> None:
-    write_stand(place, stand)
+def written_and_no_more(place: LocalFolder, stand: compaction.AnswerCheckpoint) -> None:
+    write_answer_checkpoint(place, stand)
     raise OSError(EIO, "here")
 
 
@@ -170,7 +178,7 @@ def test_what_is_older_than_asked_for_is_removed_and_asking_for_it_is_refused(tm
         assert answered(output.place, at) == expected(made, at)
     with pytest.raises(FoglineError, match="have been removed"):
         read_answer(output.place, "out", "3")
-    assert read_scores(output.place, "out") == {("x", "a(1) -> x(2)", 4.0): (30, 15.0, 7.5, 30, 0, 30, 15.0)}
+    assert OutputReader(output.place, "out").scores() == {("x", "a(1) -> x(2)", 4.0): (30, 15.0, 7.5, 30, 0, 30, 15.0)}
 
 
 def test_a_reader_lists_again_where_files_are_joined_meanwhile(tmp_path):
@@ -219,9 +227,10 @@ def test_every_file_that_an_answer_rests_on_and_that_is_missing_is_an_error(tmp_
                 stated = (
                     rf"^'out' is not whole: of batch \d+ the run has written a file in {kind}/, which is missing. Put"
                 )
-                for read in (read_answer, read_scores) if kind == "health" else (read_answer,):
+                reader = OutputReader(place, "out")
+                for read in (reader.answer, reader.scores) if kind == "health" else (reader.answer,):
                     with pytest.raises(FoglineError, match=stated):
-                        read(place, "out")
+                        read()
             for name, content in saved.items():
                 place.put(name, content)
     assert seen > 1
@@ -402,7 +411,7 @@ def test_an_output_knows_its_checkpoint_and_its_stream(tmp_path):
 def test_a_batch_that_reports_nothing_is_no_hole(tmp_path):
     """It has no file at all, so the next batch must not state that it has one."""
     folder = BatchFolder(LocalFolder(tmp_path), QUERY, "out")
-    health = pa.table({"batch": [0]})
+    health = pa.table({"batch": [0], "time": [0]})
     for number, parts in enumerate([{HEALTH: health}, {}, {HEALTH: health}]):
         folder.write(number, parts)
     refuse_hole(LocalFolder(tmp_path), "out", after=-1)

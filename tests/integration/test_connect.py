@@ -13,8 +13,8 @@ import pytest
 from tests.integration.components.connect import ROOTS, connect_server
 
 CASES = Path(__file__).with_name("through_connect.py")
-FEW = "garbage or far_behind or not_fit or jvm or settings"
-COUNT = 21  # all of them, none skipped
+FEW = "garbage or far_behind or not_fit or jvm or settings or rocksdb or each_batch"
+COUNT = 23  # all of them, none skipped
 
 
 @pytest.fixture(scope="module")

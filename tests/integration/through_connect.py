@@ -47,6 +47,17 @@ def test_a_session_of_a_server_has_its_settings_and_names_those_it_cannot_have(s
     assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
 
 
+def test_a_stream_without_rocksdb_on_the_server_is_refused_at_once(spark, tmp_path):
+    stream = spark.readStream.schema("id string, t long, a double, b double").parquet(str(tmp_path))
+    try:
+        spark.conf.set(PROVIDER, "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider")
+        with pytest.raises(FoglineError, match=r"streams in HDFSBackedStateStoreProvider, and Fogline needs RocksDB\."):
+            fl.spark.watch(stream, QUERY)
+    finally:
+        spark.conf.set(PROVIDER, ROCKSDB)
+    assert fl.spark.watch(stream, QUERY).isStreaming
+
+
 def test_a_repository_is_fitted_and_gaps_are_imputed(spark, tmp_path):
     past = pa.table({"a": [k / 10 for k in range(60)], "b": [k / 5 for k in range(60)]})
     rules = ["b(0.4) -> a(0.2)"]

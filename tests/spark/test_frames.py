@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from time import sleep
 from typing import Any
 
@@ -15,6 +16,8 @@ from fogline.errors import FoglineError
 from fogline.runs import spill
 from fogline.spark import writing
 from fogline.spark.errors import translated
+from fogline.spark.partitions import PARTITIONS
+from fogline.spark.session import FORMAT, PROVIDER
 from tests.flow.embedding import CASES, reported, write_stream
 from tests.flow.test_sinks import Keeping
 
@@ -71,6 +74,28 @@ def test_a_stream_reaches_its_sinks_once_and_the_same_again_after_a_failure(spar
 
 def _named(rows: list[dict[str, Any]], names: list[str]) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in names) for row in rows]
+
+
+def test_a_run_brings_rocksdb_and_format_2_along_and_a_checkpoint_keeps_the_format_it_was_begun_with(spark, tmp_path):
+    own = spark.newSession()
+    own.conf.set(PARTITIONS, "2")
+    own.conf.set(PROVIDER, "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider")
+    write_stream(CASE, tmp_path / "in")
+    answers = []
+    for begun, formats in ("v2", [None, "1"]), ("v1", ["1", None]):
+        sink, folder = Keeping(fails=2), tmp_path / begun
+        for version in formats:
+            own.conf.unset(FORMAT) if version is None else own.conf.set(FORMAT, version)
+            df = stream(own, tmp_path / "in", 1)
+            query = fl.spark.run(df, CASE.query, sinks=[sink], checkpoint=folder, trigger=ALL)
+            with pytest.raises(FoglineError, match="batch 2") if version == formats[0] else nullcontext():
+                waited(query)
+        commits = folder / "checkpoint" / "commits"
+        assert {(commits / str(number)).read_text()[:2] for number in range(CASE.files)} == {begun}
+        answers.append(sink.rows("changes"))
+    assert own.conf.get(PROVIDER).endswith("HDFSBackedStateStoreProvider")
+    assert len(answers[0]) > 0
+    assert sorted(map(repr, answers[0])) == sorted(map(repr, answers[1]))
 
 
 def test_a_checkpoint_goes_on_with_what_it_was_begun_with(spark, tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from fogline.errors import FoglineError
 from fogline.runs.config import SPARK
 from fogline.spark.running import Run
-from fogline.spark.writing import Writing
+from fogline.spark.writing import SparkRun
 from tests.flow import moving
 from tests.flow.embedding import reported, run
 from tests.flow.moving import BORDER, FILES, MOVES, config_of, write_part
@@ -34,7 +34,7 @@ def test_both_engines_move_alike(spark, tmp_path, monkeypatch, name):
     run(config_of(move, tmp_path, "after", "embedded", accepts=True), 1)
     accepting = config_of(move, tmp_path, "after", SPARK, SPARK, accepts=True)
     with monkeypatch.context() as patched:
-        patched.setattr(Writing, "_write", _killed(Writing._write))
+        patched.setattr(SparkRun, "_write", _killed(SparkRun._write))
         started = Run(spark, accepting).start(files_per_batch=1)
         with pytest.raises(Exception, match="the plug was pulled"):
             started.awaitTermination(300)
@@ -60,7 +60,7 @@ def test_a_batch_that_spark_has_begun_is_finished_by_the_old_repository(spark, t
     on_spark(spark, config_of(move, tmp_path, "before", SPARK, SPARK), files_per_batch=BORDER - 1)
     write_part(move, tmp_path / "in", range(BORDER - 1, BORDER))
     with monkeypatch.context() as patched:
-        patched.setattr(Writing, "_write", _killed(Writing._write))
+        patched.setattr(SparkRun, "_write", _killed(SparkRun._write))
         started = Run(spark, config_of(move, tmp_path, "before", SPARK, SPARK)).start()
         with pytest.raises(Exception, match="the plug was pulled"):
             started.awaitTermination(300)

@@ -12,19 +12,22 @@ from typing import Any
 
 import pytest
 
+import fogline as fl
 from fogline.errors import FoglineError
 from fogline.spark import java as java_module
 from fogline.spark.java import NEEDLESS, find_java, without_flags
 from fogline.spark.partitions import PARTITIONS
 from fogline.spark.session import (
-    _ADVISED,
     FILES,
+    FORMAT,
     PROVIDER,
+    ROCKSDB,
     SparkAdvice,
     _ready,
     advise,
     for_a_while,
     session,
+    starting_a_query,
     tuned,
     warn_once,
 )
@@ -199,18 +202,55 @@ def test_python_workers_know_the_tests(spark):
 
 def test_advice_for_a_session_with_sparks_defaults_states_what_to_set(spark):
     own = spark.newSession()
-    for key in (PROVIDER, FILES):
-        own.conf.set(key, "some.Default")
+    own.conf.set(FILES, "some.Default")
     own.conf.set(PARTITIONS, "200")
-    partitions, provider, files = advise(own)
+    partitions, files = advise(own)
     assert "spark.sql.shuffle.partitions is 200 on 2 cores" in partitions
     assert f'spark.conf.set("{PARTITIONS}", "2")' in partitions
-    assert "the state store is Default" in provider
     assert "local disks" in files
     for key, value in tuned().items():
         if key.startswith("spark.sql."):
             own.conf.set(key, value)
     assert advise(own) == [partitions]
+
+
+@pytest.fixture
+def without_rocksdb(spark):
+    """A session of the user's own, with the state store that Spark has by default."""
+    own = spark.newSession()
+    own.conf.set(PARTITIONS, "2")
+    own.conf.set(PROVIDER, "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider")
+    own.conf.unset(FORMAT)
+    return own
+
+
+def test_a_stream_in_a_session_without_rocksdb_is_refused_with_the_way_out(without_rocksdb, tmp_path):
+    stream = without_rocksdb.readStream.schema("id string, t long, a double").parquet(str(tmp_path))
+    query = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime=5)
+    with pytest.raises(FoglineError) as seen:
+        fl.spark.watch(stream, query)
+    assert str(seen.value) == (
+        "this session keeps the state of streams in HDFSBackedStateStoreProvider, and Fogline needs RocksDB. Before "
+        f'watch, call spark.conf.set("{PROVIDER}", "{ROCKSDB}"), or take the session that fl.spark.session() makes.'
+    )
+    without_rocksdb.conf.set(PROVIDER, ROCKSDB)
+    assert fl.spark.watch(stream, query).isStreaming
+
+
+def test_a_query_is_started_with_rocksdb_in_format_2_and_the_session_is_as_before(without_rocksdb):
+    own, before = without_rocksdb, dict(without_rocksdb.conf.getAll)
+    with starting_a_query(own, 7):
+        assert [own.conf.get(key) for key in (PROVIDER, FORMAT, PARTITIONS)] == [ROCKSDB, "2", "7"]
+    assert own.conf.getAll == before
+    own.conf.set(FORMAT, "1")  # what the user has set, stays
+    with starting_a_query(own):
+        assert [own.conf.get(key) for key in (PROVIDER, FORMAT, PARTITIONS)] == [ROCKSDB, "1", "2"]
+
+
+def test_checkpoint_format_2_is_set_where_the_state_store_knows_it():
+    assert tuned()[FORMAT] == "2"
+    assert FORMAT not in tuned(settings={PROVIDER: "some.Default"})  # which would fail with it
+    assert tuned(settings={FORMAT: 1})[FORMAT] == "1"
 
 
 def test_advice_is_given_once_per_session(spark):
@@ -243,7 +283,7 @@ def test_a_running_session_is_left_as_it_is_unless_settings_are_passed(spark):
         spark.conf.set(PARTITIONS, "3")
         set_by_user = dict(spark.conf.getAll)
         assert session(name="other") is spark
-        assert {**spark.conf.getAll, _ADVISED: "true"} == {**set_by_user, _ADVISED: "true"}
+        assert spark.conf.getAll == set_by_user
         with pytest.warns(SparkAdvice, match=r"spark.executor.memory is not set in the session that already runs"):
             session(settings={zone: "UTC", "spark.executor.memory": "9g"})
         assert [spark.conf.get(zone), spark.conf.get(PARTITIONS)] == ["UTC", "3"]

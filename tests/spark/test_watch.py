@@ -130,6 +130,24 @@ def test_rows_far_behind_the_watermark_enter_and_silent_groups_expire(spark, tmp
     assert kind(reported, "rejects").num_rows == 0
 
 
+def test_a_function_for_each_batch_watches_in_the_session_of_its_batch(spark, tmp_path):
+    query = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime=5)
+    write_files(pa.table({"id": ["x", "y"], "t": [1, 2], "a": [3.0, 1.0]}), tmp_path / "in", 1)
+
+    def report(batch, number: int) -> None:
+        batch.createOrReplaceTempView("come")  # Spark gives a copy of the session that started the query
+        rows = batch.sparkSession.sql("SELECT * FROM come")
+        pq.write_table(watch(rows, query).toArrow(), tmp_path / f"{number}.parquet")
+
+    frame = stream_of(spark, tmp_path / "in", "id string, t long, a double", files=2)
+    started = frame.writeStream.foreachBatch(report).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    started.trigger(availableNow=True).start().awaitTermination()
+    assert pq.read_table(tmp_path / "0.parquet").select(["id", "change"]).to_pylist() == [
+        {"id": "x", "change": "enter"}
+    ]
+    assert not spark.catalog.tableExists("come")
+
+
 GARBAGE = {
     "2,x,3,4": "'t' is 'x', which is not a number",
     ",1,3,4": "the id 'id' is missing",

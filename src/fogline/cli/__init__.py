@@ -6,10 +6,10 @@ more than half of the rows are rejected, a run and a dry run end with exit code 
 """
 
 # each adds its commands
-from fogline.cli import answer, check, explain, init, learn, serve, warm
+from fogline.cli import answer, check, explain, init, learn, rejects, serve, warm
 from fogline.cli import demo as show
 from fogline.cli import next as asking
 from fogline.cli import run as watch
 from fogline.cli.terminal import app
 
-__all__ = ["answer", "app", "asking", "check", "explain", "init", "learn", "serve", "show", "warm", "watch"]
+__all__ = ["answer", "app", "asking", "check", "explain", "init", "learn", "rejects", "serve", "show", "warm", "watch"]

@@ -19,8 +19,7 @@ from fogline.show import printable
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from fogline.output.answers import Shown
-    from fogline.output.folder import Folder
+    from fogline.output.answers import OutputReader, Shown
 
 Each = TypeVar("Each")
 ALARMS = 5  # that are printed
@@ -76,18 +75,17 @@ def answer(
     with helpful():
         chosen = format_of("json" if as_json and form is None else form, file)
         from fogline.cli.options import named
-        from fogline.output.about import read_about, read_alarms, zone_in
-        from fogline.output.answers import check_front, fronted, near_of, read_shown
+        from fogline.output.fronts import check_front, fronted, near_of
 
         full: list[str] = []
         zone: list[str | None] = []
 
-        def read(place: Folder) -> dict[str | None, tuple[Shown, pa.Table | None]]:
-            full[:] = [f"alarm: {each.sentence()}." for each in read_alarms(place)]
-            zone[:] = [zone_in(read_about(place) or {})]
-            check_front(front, place, output, at)
-            found = of_query(read_shown(place, output, at), query, output)
-            return {name: (shown, near_of(place, name, at)) for name, shown in found.items()}
+        def read(folder: OutputReader) -> dict[str | None, tuple[Shown, pa.Table | None]]:
+            full[:] = [f"alarm: {each.sentence()}." for each in folder.alarms()]
+            zone[:] = [folder.zone]
+            check_front(front, folder, at)
+            found = of_query(folder.shown(at), query, output)
+            return {name: (shown, near_of(folder, name, at)) for name, shown in found.items()}
 
         every: dict[str | None, Shown] = {}
         tables: dict[str | None, pa.Table] = {}
@@ -219,7 +217,7 @@ def few_rows(shown: Shown, near: pa.Table | None, top: int) -> pa.Table:
     import pyarrow as pa
 
     from fogline.engine.representatives import representatives, with_stands_for
-    from fogline.output.answers import values_of
+    from fogline.output.fronts import values_of
 
     rows, values = shown.rows.combine_chunks(), values_of(shown, near)
     probability = rows["probability"].to_numpy()

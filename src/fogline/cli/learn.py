@@ -186,10 +186,9 @@ def show_rules(
 def show_live(repository: Repository, output: str, settings: Mapping[str, str]) -> None:
     """How rules do on the stream of a run, as a table; then what to think of it."""
     from fogline.impute.scores import by_age, listed, wrongly_sure
-    from fogline.output.answers import read_scores
     from fogline.runs.start import begun_with
 
-    both = reading(output, settings, lambda place: (read_scores(place, output), begun_with(place, output, repository)))
+    both = reading(output, settings, lambda found: (found.scores(), begun_with(found.place, output, repository)))
     sums, begun = both
     scores, console = listed(sums, begun), paper()
     if begun is not repository:

@@ -13,7 +13,7 @@ from fogline.files.listing import plain
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from fogline.output.folder import Folder
+    from fogline.output.answers import OutputReader
 
 
 @app.command("next")
@@ -36,7 +36,7 @@ def ask(
     with helpful():
         from fogline.cli.answer import as_text, table_of
 
-        rows = reading(output, settings(), lambda place: cells(place, output, query)).slice(0, top)
+        rows = reading(output, settings(), lambda found: cells(found, query)).slice(0, top)
         if as_json:
             typer.echo(as_text(rows, "json"), nl=False)
             return
@@ -53,17 +53,14 @@ def _first_letter(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:]
 
 
-def cells(place: Folder, output: str, query: str | None) -> pa.Table:
+def cells(output: OutputReader, query: str | None) -> pa.Table:
     """The cells of all groups, those first that would change their answers most."""
     from fogline.cli.answer import of_query
-    from fogline.output.answers import about_of
-    from fogline.output.views import next_at
-    from fogline.queries import asked_from, each_of
+    from fogline.queries import each_of
     from fogline.rows.changes import of_query as rows_of
 
-    every = each_of(asked_from(about_of(place, output)["query"]))
-    of_query(every, query, output)  # is there such a query?
-    rows = next_at(place)
+    of_query(each_of(output.asked()), query, output.name)  # is there such a query?
+    rows = output.next()
     if query is not None and rows.num_rows:
         rows = rows_of(rows, query)
     return rows.sort_by([("changes", "descending")]) if rows.num_rows else rows

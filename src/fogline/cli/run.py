@@ -6,7 +6,7 @@ import signal
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
-from time import perf_counter, sleep
+from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -52,8 +52,7 @@ if TYPE_CHECKING:
 
 
 ALARMS = 10  # that are printed while a run goes on; all are in alarms.json
-PAUSE = 0.5  # seconds between looks for a first file
-LOOK = 5.0  # seconds between looks for files that are not read
+STOPS = signal.SIGINT, signal.SIGTERM  # both let a run finish its batch
 SMALL = 100 * 10**6  # bytes of files that are soon read
 Hindsight = Annotated[
     bool | None,
@@ -161,11 +160,11 @@ def run(
         from fogline.cli.places import where_to
         from fogline.files.listing import must_exist
         from fogline.impute.chain import chain_of
-        from fogline.output.answers import read_answer
+        from fogline.output.answers import OutputReader
         from fogline.queries import each_of
         from fogline.runs.config import RunConfig
         from fogline.runs.lock import holding
-        from fogline.runs.start import ready
+        from fogline.runs.start import ready, wait_for_files
 
         known = None if repository is None else repository_at(repository, settings(), memory)
         asked, options = queries_of(query), stated()
@@ -176,7 +175,11 @@ def run(
                     chain_of(known, one, hindsight=hindsight)  # do they fit?
         asked_topic = topic()
         if follow and begun_by(output) is None:
-            wait_for_files(stream)
+            try:
+                wait_for_files(stream, remark)
+            except KeyboardInterrupt:
+                echo("stopped: no file has come, and nothing was begun.", err=True)
+                raise typer.Exit from None
         must_exist(stream)
         engine = engine_for(engine, stream, output, master, memory, settings())
         clocks = number_or_text(lateness), number_or_text(ahead), number_or_text(idle)
@@ -203,39 +206,11 @@ def run(
                     "--accept-repository goes on with the newer one."
                 )
             progress("reading the first files", 0, 0)
-            there = running.start(**sizes, clock=clock)
-            if finish(there, running) and follow:
-                finish(running.start(follow=True, **sizes, clock=clock), running)
-            running.look()
-            members = read_answer(running.output.place, output).num_rows if config.keeps else None
+            with plain_errors(engine):
+                running.to_the_end(follow=follow, stopping=stopping, signals=STOPS, **sizes, clock=clock)
+            members = OutputReader(running.output.place, output).answer().num_rows if config.keeps else None
         sum_up(running.status, members, config, perf_counter() - began)
         warn_of_rejects(running.status)
-
-
-def wait_for_files(stream: str) -> None:
-    """Until there is a file with anything in it; Ctrl-C ends that, and nothing was begun."""
-    from fogline.files.listing import files_of, is_local, must_exist, size_of
-    from fogline.files.unread import not_read
-
-    if not is_local(stream) or any(map(size_of, files_of(stream))):
-        return
-    why = f"{stream!r} holds no rows yet."
-    try:
-        must_exist(stream)
-    except FoglineError as error:
-        why = " ".join(str(error).split())
-    remark(f"{why} Waiting for the first file; Ctrl-C ends it.")
-    named = set[str]()
-    try:
-        while not any(map(size_of, files_of(stream))):
-            new = [text for text in not_read(stream) if text not in named]
-            for text in new:
-                remark(text)
-            named.update(new)
-            sleep(PAUSE)
-    except KeyboardInterrupt:
-        echo("stopped: no file has come, and nothing was begun.", err=True)
-        raise typer.Exit from None
 
 
 @contextmanager
@@ -357,42 +332,9 @@ def on_engine(config: RunConfig, start: Start) -> Iterator[tuple[Any, Report]]:
         yield Run(spark, config, shown, remark), progress
 
 
-def finish(started: Any, running: Any) -> bool:
-    """Wait until a run ends; the first Ctrl-C or SIGTERM lets it finish its batch, the second one does not.
-
-    Returns whether it ended by itself.
-    """
-    asked_to_stop: list[int] = []
-
-    def stop(*_: Any) -> None:
-        if asked_to_stop:
-            raise KeyboardInterrupt
-        asked_to_stop.append(running.status.batch)
-        echo("\nfinishing the batch; Ctrl-C again stops at once.", err=True)
-
-    both = signal.SIGINT, signal.SIGTERM
-    before = [signal.signal(each, stop) for each in both]  # Spark's own handler would cancel the batch
-    try:
-        with plain_errors(running.config.engine):
-            try:
-                wait_for(started, running, asked_to_stop)
-            finally:
-                started.stop()
-    finally:
-        for each, handler in zip(both, before, strict=True):
-            signal.signal(each, handler)
-    return not asked_to_stop
-
-
-def wait_for(started: Any, running: Any, asked_to_stop: list[int]) -> None:
-    """Until it ends, or the batch ends in which it was asked to stop."""
-    looked = perf_counter()
-    while not started.awaitTermination(0.2):
-        if perf_counter() - looked > LOOK:
-            running.look()
-            looked = perf_counter()
-        if asked_to_stop and (running.status.batch > asked_to_stop[0] or not started.status["isTriggerActive"]):
-            return
+def stopping() -> None:
+    """A run was asked to stop."""
+    echo("\nfinishing the batch; Ctrl-C again stops at once.", err=True)
 
 
 def plain_errors(engine: str) -> AbstractContextManager[None]:

@@ -31,7 +31,7 @@ from fogline.show import printable
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fogline.output.folder import Folder
+    from fogline.output.answers import OutputReader
     from fogline.repository.repository import Repository
 
 
@@ -284,6 +284,9 @@ def helpful() -> Iterator[None]:
         raise typer.Exit(130) from None
     except (typer.Exit, typer.Abort, typer.BadParameter):
         raise
+    except BrokenPipeError:  # who reads has seen enough, such as `head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still held goes nowhere
+        raise typer.Exit from None
     except Exception as error:
         for line in in_words(error):
             echo(line, err=True)
@@ -336,18 +339,18 @@ def on_spark(
         yield spark, report
 
 
-def reading(output: str, settings: Mapping[str, str], read: Callable[[Folder], Read]) -> Read:
+def reading(output: str, settings: Mapping[str, str], read: Callable[[OutputReader], Read]) -> Read:
     """Read an output folder; Spark is started only where nothing else reaches it."""
-    from fogline.files.listing import absolute, is_local
-    from fogline.output.folder import LocalFolder
+    from fogline.files.listing import is_local
+    from fogline.output.answers import OutputReader
 
     if is_local(output):
-        return read(LocalFolder(absolute(output)))
+        return read(OutputReader(output))
     from fogline.spark.hadoop import folder
     from fogline.spark.session import for_a_while
 
     with for_a_while(settings=settings) as spark:
-        return read(folder(output, spark))
+        return read(OutputReader(folder(output, spark), output))
 
 
 def remark(text: str) -> None:

@@ -19,12 +19,13 @@ import pyarrow.parquet as pq
 
 from fogline.demo.engine import Engine
 from fogline.demo.view import BatchReport
-from fogline.output.files import batch_name
-from fogline.pipeline.names import CHANGES, HEALTH
+from fogline.output.answers import OutputReader
 from fogline.query import Query
 from fogline.repository.repository import Repository
 from fogline.runs.config import EMBEDDED, RunConfig
 from fogline.runs.embedded import Embedded, EmbeddedRun
+
+_NONE = pa.table({name: [] for name in ("time", "id", "arrived", "change", "probability")})  # no change
 
 
 @contextmanager
@@ -59,25 +60,20 @@ class OutputEngine:
         config = RunConfig(str(self.files), str(self.output), query, repository, explain=True, engine=EMBEDDED)
         self.running = Embedded(config)
         self.run: EmbeddedRun = self.running.start(follow=True, files_per_batch=at_once)
-        self.started = True
+        self.reader, self.started = OutputReader(self.output), True
 
     def poll(self, patience: float) -> BatchReport | None:
         began = perf_counter()
         self.run.awaitTermination(0)
-        batch = self.running.status.batch
-        if batch == self.batch:
+        news = self.reader.follow(self.batch) if self.running.status.batch > self.batch else None
+        if news is None:
             sleep(max(0.0, patience - (perf_counter() - began)))
             return None
-        self.batch = batch
-        (health,) = self._table(HEALTH, batch).to_pylist()
-        return BatchReport(self._table(CHANGES, batch), health["time"], health["live"], perf_counter() - began)
-
-    def _table(self, kind: str, batch: int) -> pa.Table:
-        """What the run has written of a batch."""
-        found = self.running.output.place.open(batch_name(kind, batch))
-        if found is None:  # no change
-            return pa.table({name: [] for name in ("time", "id", "arrived", "change", "probability")})
-        return pq.ParquetFile(found).read()
+        self.batch = news.batch
+        (health,) = pa.concat_tables(news.health).to_pylist()
+        changes = [table for _, table in news.changes]
+        table = pa.concat_tables(changes) if changes else _NONE
+        return BatchReport(table, health["time"], health["live"], perf_counter() - began)
 
     def stop(self) -> None:
         if self.started:

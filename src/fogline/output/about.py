@@ -1,7 +1,11 @@
-"""What does an output folder know of its run? The content of `about.json`, or an error that names it.
+"""What does an output folder know of its run, and which of its groups are near a limit?
 
-Without a format it is of the first one. A field that this version does not know is refused when a run goes on: what it
-stands for would be lost.
+`about.json` holds the query, the columns of the stream and what else must stay the same. Without a format it is of the
+first one. A field that this version does not know is refused when a run goes on: what it means would be lost.
+
+`alarms.json` holds the groups that the last batch that reached them has found near a limit, or beyond it. A group that
+has become smaller is no longer among them; one that no row has reached since still is, if it is near the limit that
+there is now. That sensors were forgotten stays an alarm: what they had read does not come back.
 """
 
 from __future__ import annotations
@@ -46,17 +50,6 @@ def zone_in(about: Mapping[str, Any]) -> str | None:
 def write_about(place: Folder, about: Mapping[str, Any]) -> None:
     """What the folder knows from now on."""
     place.put(ABOUT, sealed({_FORMAT: FORMAT, **about}).encode())
-
-
-# --- alarms ---
-# Which groups of a run are near a limit, or beyond it, now?
-#
-# Those that the last batch that reached them has found so: a group that has become smaller is no longer among them,
-# one
-# that no row has reached since still is, if it is near the limit that there is now. That sensors were forgotten stays
-# an
-# alarm: what they had read does not come back. They lie in `alarms.json` of the
-# output, which is written when they change.
 
 
 class Alarms:

@@ -1,42 +1,44 @@
-"""What was the answer, now or then?
+"""What does the folder of a run hold: now, at an earlier instant, and since a reader last looked?
+
+`OutputReader` is the one reader of such a folder: commands, the page, notebooks and the demo ask it. It needs no
+engine, and a run may go on meanwhile: where files that were listed have been joined, they are listed again.
 
 Changes add up: for each row the last change up to an instant decides whether it is in the answer. Now and then a run
-writes down what they add up to (`output.compaction`), so that only what came since has to be read. Only files are
-read; no engine is needed where they lie on this machine.
+writes down what they add up to (an answer checkpoint, `output.compaction`), so that only what came since has to be
+read. A batch counts for a reader who follows when its health is there, which a run writes after its changes.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from os import PathLike, fspath
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fogline.arrays import Floats, Objects
-from fogline.errors import FoglineError, did_you_mean
+from fogline.errors import FoglineError
+from fogline.files.listing import absolute, is_local
 from fogline.impute.scores import Sums
-from fogline.output.about import read_about
-from fogline.output.compaction import Stand, add_scores, read_stand, stand_names
-from fogline.output.files import KeptFile, counted, refuse_hole
-from fogline.output.folder import Folder, again
-from fogline.output.sink import beside
-from fogline.output.views import explained, near_at
-from fogline.pipeline.names import CHANGES, HEALTH, HERE
-from fogline.queries import Asked, asked_from, each_of
-from fogline.query import TOLERANCE, Query, is_number
+from fogline.output.about import read_about, read_alarms, zone_in
+from fogline.output.compaction import AnswerCheckpoint, add_scores, answer_checkpoints, read_answer_checkpoint
+from fogline.output.files import Held, KeptFile, counted, refuse_hole
+from fogline.output.folder import Folder, LocalFolder, again
+from fogline.output.views import near_at, next_at
+from fogline.pipeline.limits import Full
+from fogline.pipeline.names import CHANGES, HEALTH, HERE, REJECTS
+from fogline.pipeline.rejects import kind_of_reason
+from fogline.queries import QUERY, Asked, asked_from, each_of
+from fogline.query import Query
 from fogline.rows.changes import answer_of, of_query, standing
 from fogline.rows.clock import as_instant
 
 MANY = 1_000_000  # changes that are held at once
-
-
-def read_answer(place: Folder, output: str, at: str | None = None) -> pa.Table:
-    """The answer in a folder that `fogline run` writes, at its end or at an instant; `output` is what to call it."""
-    query = asked_from(about_of(place, output)["query"])
-    return again(lambda: _answer(place, output, query, at))
+Kept = tuple[Held, list[KeptFile]]  # which batches, and their files
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,28 +62,315 @@ class Shown:
         return self.instant is not None and self.reached is not None and bool(self.instant > self.reached)
 
 
-def read_shown(place: Folder, output: str, at: str | None = None) -> dict[str | None, Shown]:
-    """The answer and of when it is, of each query by its name; a query alone has none.
+@dataclass(frozen=True, slots=True)
+class News:
+    """What a folder has come to hold since a reader last looked."""
 
-    After what a run has seen, rows leave as they expire; none can come in.
+    about: dict[str, Any]
+    batch: int
+    """The newest batch; -1: there is none yet."""
+    whole: bool
+    """Whether this is all that there is: what was read before is to be forgotten."""
+    health: Iterable[pa.Table]
+    changes: Iterable[tuple[int, pa.Table]]
+    """With their batch; where this is the whole, what earlier changes add up to comes first."""
+    reasons: Iterable[pa.Table]
+    """The column `reason` of rejects."""
+
+
+class OutputReader:
+    """The folder of a run, to be read: `OutputReader("OUT").answer()`.
+
+    `place`: a path of this machine, or a `Folder`; `name`: what errors call it.
     """
-    asked = asked_from(about_of(place, output)["query"])
 
-    def read() -> dict[str | None, Shown]:
-        health = counted(place.listing(HEALTH))
-        reached, batch = _reached(place), health[-1].last if health else -1
-        rows = _answer(place, output, asked, at)
+    def __init__(self, place: Folder | str | PathLike[str], name: str | None = None) -> None:
+        if isinstance(place, str | PathLike):
+            path = fspath(place)
+            if not is_local(path):
+                raise FoglineError(f"{path!r} does not lie on this machine; `fogline answer` reads it through Spark.")
+            place, name = LocalFolder(absolute(path)), name or path
+        self.place, self.name = place, name or "the output"
 
-        def shown(rows: pa.Table, query: Query) -> Shown:
-            if at is None or reached is None:
-                return Shown(rows, reached if at is None else at, reached, batch, query)
-            there = _unexpired(rows, query, at)
-            instant = as_instant(at, pa.scalar(reached).type if _is_stamp(reached) else pa.float64()).as_py()
-            return Shown(there, instant, reached, batch, query, rows.num_rows - there.num_rows)
+    def _repr_html_(self) -> str:
+        """In a notebook: the answer of each query, as it is now."""
+        from fogline.notebook import html_of
 
-        return {name: shown(_own(rows, name, query), query) for name, query in each_of(asked).items()}
+        return "".join(html_of(each.rows) for each in self.shown().values())
 
-    return again(read)
+    def __repr__(self) -> str:
+        from fogline.notebook import text_of
+
+        parts = [(name, text_of(each.rows)) for name, each in self.shown().items()]
+        return "\n".join(text if name is None else f"{name}:\n{text}" for name, text in parts)
+
+    # What the run is about
+
+    def begun(self) -> bool:
+        """Whether a run was begun there."""
+        return read_about(self.place) is not None
+
+    def about(self) -> dict[str, Any]:
+        """What the folder knows of its run; an error, where there is none, or where its batches go elsewhere."""
+        about = read_about(self.place)
+        if about is None:
+            raise FoglineError(f"{self.name!r} is not a folder that `fogline run` has written.")
+        sinks = about.get("sinks", [HERE])
+        if HERE not in sinks:
+            where = ", ".join(sinks) or "the sinks that the run was given"
+            raise FoglineError(f"{self.name!r} holds the checkpoint of a run alone; its answer is in {where}.")
+        return about
+
+    def asked(self) -> Asked:
+        """The query, or the queries by their names."""
+        return asked_from(self.about()["query"])
+
+    @property
+    def zone(self) -> str | None:
+        """The zone that the times of the run's stream carry; empty: none; None: not known."""
+        return zone_in(self.about())
+
+    @property
+    def explained(self) -> bool:
+        """Whether the run explains its rows (--explain)."""
+        return bool(self.about().get("explain", False))
+
+    # The answer
+
+    def answer(self, at: str | None = None) -> pa.Table:
+        """The answer at the end of what the run has seen, or at an instant."""
+        asked = self.asked()
+        return again(lambda: answer_of(self._standing(asked, at), asked, at))
+
+    def shown(self, at: str | None = None) -> dict[str | None, Shown]:
+        """The answer and of when it is, of each query by its name; a query alone has none.
+
+        After what a run has seen, rows leave as they expire; none can come in.
+        """
+        asked = self.asked()
+
+        def read() -> dict[str | None, Shown]:
+            health = counted(self.place.listing(HEALTH))
+            reached, batch = self.reached(), health[-1].last if health else -1
+            rows = answer_of(self._standing(asked, at), asked, at)
+
+            def shown(rows: pa.Table, query: Query) -> Shown:
+                if at is None or reached is None:
+                    return Shown(rows, reached if at is None else at, reached, batch, query)
+                there = _unexpired(rows, query, at)
+                instant = as_instant(at, pa.scalar(reached).type if _is_stamp(reached) else pa.float64()).as_py()
+                return Shown(there, instant, reached, batch, query, rows.num_rows - there.num_rows)
+
+            return {name: shown(_own(rows, name, query), query) for name, query in each_of(asked).items()}
+
+        return again(read)
+
+    def standing(self, asked: Asked) -> pa.Table | None:
+        """The last change of each member of these queries' answers, as it was reported; None: there was no change."""
+        return again(lambda: standing(self._standing(asked, None), asked))
+
+    def _standing(self, asked: Asked, at: str | None) -> list[pa.Table]:
+        """Changes that add up to the answer at an instant, or now."""
+        checkpoint = self._checkpoint(at)
+        after = -1 if checkpoint is None else checkpoint.number
+        refuse_hole(self.place, self.name, after=after, kinds=[CHANGES])
+        found = [] if checkpoint is None or checkpoint.answer is None else [checkpoint.answer]
+        instant = None
+        for _, files in self.files(CHANGES, after=after):
+            for file in files:
+                if at is not None and instant is None:
+                    instant = as_instant(at, file.schema_arrow.field("time").type).as_py()
+                for k in _until(file, instant):
+                    found.append(file.read_row_group(k))
+                    if sum(table.num_rows for table in found[1:]) > MANY:
+                        found = [standing(found, asked, at)]
+        return found
+
+    def _checkpoint(self, at: str | None) -> AnswerCheckpoint | None:
+        """The last answer checkpoint before which every change lies, up to the instant."""
+        checkpoints = sorted(answer_checkpoints(self.place).items())
+        if not checkpoints:
+            return None
+        newest = read_answer_checkpoint(self.place, checkpoints[-1][1], answer=at is None)
+        if at is None:
+            return newest
+        if newest.until is None:
+            return None
+        kind = KeptFile(self.place, checkpoints[-1][1]).schema_arrow.field("time").type
+        instant = as_instant(at, kind).as_py()
+
+        def until(pair: tuple[int, str]) -> tuple[bool, Any]:
+            found = read_answer_checkpoint(self.place, pair[1], answer=False).until
+            return found is not None, found  # where there was no change, any instant is later
+
+        chosen = bisect_right(checkpoints, (True, instant), key=until) - 1
+        if newest.removed and (chosen < 0 or checkpoints[chosen][0] < newest.removed - 1):
+            oldest = next(name for number, name in checkpoints if number >= newest.removed - 1)
+            begin = read_answer_checkpoint(self.place, oldest, answer=False).until
+            raise FoglineError(
+                f"the changes of {self.name!r} before {begin} have been removed (--keep); "
+                f"ask for an instant from there on, not for {at}."
+            )
+        return read_answer_checkpoint(self.place, checkpoints[chosen][1]) if chosen >= 0 else None
+
+    def reached(self) -> Any:
+        """The latest instant that any group's clock has come to; None: there is none."""
+        latest = None
+        for _, files in self.files(HEALTH):
+            for file in files:
+                for k in range(file.num_row_groups):
+                    found = _greatest(file, k)
+                    latest = found if latest is None or (found is not None and found > latest) else latest
+        return latest
+
+    # What else the run has found out
+
+    def near(self, batch: int | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+        """The possible rows of each group, members first, now or at the end of a batch; see `pipeline.names`."""
+        return near_at(self.place, batch, columns)
+
+    def next(self, batch: int | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+        """The cells to measure next of each group, by their rank, now or at the end of a batch."""
+        return next_at(self.place, batch, columns)
+
+    def alarms(self) -> list[Full]:
+        """The groups that are near a limit, or beyond it."""
+        return read_alarms(self.place)
+
+    def scores(self) -> Sums:
+        """What the run has found out about its rules."""
+        self.about()
+
+        def read() -> Sums:
+            checkpoints = answer_checkpoints(self.place)
+            newest = None
+            if checkpoints:
+                newest = read_answer_checkpoint(self.place, checkpoints[max(checkpoints)], answer=False)
+            sums = {} if newest is None else dict(newest.scores)
+            refuse_hole(self.place, self.name, after=-1 if newest is None else newest.number)
+            add_scores(sums, self.place, after=-1 if newest is None else newest.number)
+            return sums
+
+        return again(read)
+
+    def rejected(self, reason: str | None = None, query: str | None = None) -> Counter[str]:
+        """How many rows were rejected, by the kind of reason: of those whose reason holds this text, of one query."""
+        self.about()
+
+        def read() -> Counter[str]:
+            found = Counter[str]()
+            for _, files in self.files(REJECTS):
+                for file in files:
+                    names = [name for name in (QUERY, "reason") if name in file.schema_arrow.names]
+                    for k in range(file.num_row_groups):
+                        rows = _holding(file.read_row_group(k, names), reason, query)
+                        for each in pc.value_counts(rows["reason"]).to_pylist():
+                            found[kind_of_reason(each["values"])] += each["counts"]
+            return found
+
+        return again(read)
+
+    def rejects(self, most: int | None = None, reason: str | None = None, query: str | None = None) -> pa.Table:
+        """Rejected rows with their batches, the newest first, at most so many; of those that `rejected` counts.
+
+        Only as many files are read as are needed. Where no row was ever rejected the table has no columns.
+        """
+        self.about()
+
+        def read() -> pa.Table:
+            found: list[pa.Table] = []
+            left = most
+            for rows in self._rejects_newest_first():
+                found.append(_holding(rows, reason, query).slice(0, left))
+                left = None if left is None else left - found[-1].num_rows
+                if left == 0:
+                    break
+            return pa.concat_tables(found, promote_options="permissive") if found else pa.table({})
+
+        return again(read)
+
+    def _rejects_newest_first(self) -> Iterator[pa.Table]:
+        for _, files in self.files(REJECTS, newest_first=True):
+            for file in reversed(files):
+                for k in reversed(range(file.num_row_groups)):
+                    rows = file.read_row_group(k)
+                    yield rows.take(pa.array(range(rows.num_rows - 1, -1, -1), pa.int64()))
+
+    # As the run goes on
+
+    def follow(self, after: int | None = None) -> News | None:
+        """What came after a batch, or all that there is; None: no batch is new.
+
+        Raises `GoneError` where files were joined meanwhile: then nothing is known, and the caller asks again. Where
+        batches that were seen have been joined with some that were not, all is read anew.
+        """
+        about = self.about()
+        there = counted(self.place.listing(HEALTH))
+        newest = there[-1].last if there else -1
+        if after is None:
+            return self._whole(about, newest)
+        if newest <= after:
+            return None
+        again(lambda: refuse_hole(self.place, self.name, after=after, kinds=[CHANGES]))
+        kinds = {kind: list(self.files(kind, after=after, upto=newest)) for kind in (HEALTH, CHANGES, REJECTS)}
+        if any(held.first <= after for kind in (HEALTH, CHANGES) for held, _ in kinds[kind]):
+            return self._whole(about, newest)
+        health = [table for _, table in _tables(kinds[HEALTH])]
+        reasons = [table for _, table in _tables(kinds[REJECTS], ["reason"])]
+        return News(about, newest, False, health, list(_tables(kinds[CHANGES])), reasons)
+
+    def _whole(self, about: dict[str, Any], newest: int) -> News:
+        checkpoint = self._checkpoint(None)
+        after = -1 if checkpoint is None else checkpoint.number
+        again(lambda: refuse_hole(self.place, self.name, after=after, kinds=[CHANGES]))
+        before = [] if checkpoint is None or checkpoint.answer is None else [(after, checkpoint.answer)]
+        return News(
+            about,
+            newest,
+            True,
+            (table for _, table in _tables(self.files(HEALTH, upto=newest))),
+            chain(before, _tables(self.files(CHANGES, after=after, upto=newest))),
+            (table for _, table in _tables(self.files(REJECTS, upto=newest), ["reason"])),
+        )
+
+    def files(
+        self, kind: str, *, after: int = -1, upto: int | None = None, newest_first: bool = False
+    ) -> Iterator[Kept]:
+        """The files of a kind with batches after one, up to another, in their order; a file may also hold earlier."""
+        listed = counted(self.place.listing(kind))
+        for held in reversed(listed) if newest_first else listed:
+            if held.last > after and (upto is None or held.last <= upto):
+                yield held, [KeptFile(self.place, name) for name in held.names]
+
+    def changes_newest_first(self) -> Iterator[KeptFile]:
+        """The files in which the last change of each member is found: those since the answer checkpoint, and that."""
+        checkpoints = answer_checkpoints(self.place)
+        after = max(checkpoints, default=-1)
+        for _, files in self.files(CHANGES, after=after, newest_first=True):
+            yield from reversed(files)
+        if checkpoints:
+            yield KeptFile(self.place, checkpoints[after])
+
+
+def read_answer(place: Folder, output: str, at: str | None = None) -> pa.Table:
+    """The answer in a folder that `fogline run` writes, at its end or at an instant; `output` is what to call it."""
+    return OutputReader(place, output).answer(at)
+
+
+def _tables(kept: Iterable[Kept], columns: list[str] | None = None) -> Iterator[tuple[int, pa.Table]]:
+    """The rows of files, a row group at a time, with the last batch that the file holds."""
+    for held, files in kept:
+        for file in files:
+            for k in range(file.num_row_groups):
+                yield held.last, file.read_row_group(k, columns)
+
+
+def _holding(rejects: pa.Table, reason: str | None, query: str | None) -> pa.Table:
+    """The rejects of one query, whose reasons hold a text in whatever case; None: of all, for any reason."""
+    rejects = rejects if query is None else of_query(rejects, query)
+    if reason is None:
+        return rejects
+    return rejects.filter(pc.match_substring(rejects["reason"], reason, ignore_case=True))
 
 
 def _own(rows: pa.Table, name: str | None, query: Query) -> pa.Table:
@@ -96,19 +385,7 @@ def _is_stamp(instant: Any) -> bool:
     return not isinstance(instant, int | float)
 
 
-def _reached(place: Folder) -> Any:
-    """The latest instant that any group's clock has come to; None: there is none."""
-    latest = None
-    for held in counted(place.listing(HEALTH)):
-        for name in held.names:
-            file = KeptFile(place, name)
-            for k in range(file.num_row_groups):
-                found = _greatest(file, k)
-                latest = found if latest is None or (found is not None and found > latest) else latest
-    return latest
-
-
-def _greatest(file: Any, k: int) -> Any:
+def _greatest(file: KeptFile, k: int) -> Any:
     """The latest time of a row group; None: there is none."""
     column = file.metadata.row_group(k).column(file.schema_arrow.get_field_index("time"))
     known = column.statistics
@@ -128,68 +405,7 @@ def _unexpired(rows: pa.Table, query: Query, at: str) -> pa.Table:
     return rows.filter(pc.greater(until, as_instant(at, kind)))
 
 
-def read_scores(place: Folder, output: str) -> Sums:
-    """What the run in a folder has found out about its rules."""
-    about_of(place, output)
-
-    def read() -> Sums:
-        stands = stand_names(place)
-        newest = read_stand(place, stands[max(stands)], answer=False) if stands else None
-        sums = {} if newest is None else dict(newest.scores)
-        refuse_hole(place, output, after=-1 if newest is None else newest.number)
-        add_scores(sums, place, after=-1 if newest is None else newest.number)
-        return sums
-
-    return again(read)
-
-
-def _answer(place: Folder, output: str, query: Asked, at: str | None) -> pa.Table:
-    stand = _stand(place, output, at)
-    after = -1 if stand is None else stand.number
-    refuse_hole(place, output, after=after, kinds=[CHANGES])
-    found = [] if stand is None or stand.answer is None else [stand.answer]
-    instant = None
-    for held in counted(place.listing(CHANGES)):
-        for name in held.names if held.last > after else ():
-            file = KeptFile(place, name)
-            if at is not None and instant is None:
-                instant = as_instant(at, file.schema_arrow.field("time").type).as_py()
-            for k in _until(file, instant):
-                found.append(file.read_row_group(k))
-                if sum(table.num_rows for table in found[1:]) > MANY:
-                    found = [standing(found, query, at)]
-    return answer_of(found, query, at)
-
-
-def _stand(place: Folder, output: str, at: str | None) -> Stand | None:
-    """The last stand before which every change lies, up to the instant."""
-    stands = sorted(stand_names(place).items())
-    if not stands:
-        return None
-    newest = read_stand(place, stands[-1][1], answer=at is None)
-    if at is None:
-        return newest
-    if newest.until is None:
-        return None
-    kind = KeptFile(place, stands[-1][1]).schema_arrow.field("time").type
-    instant = as_instant(at, kind).as_py()
-
-    def until(pair: tuple[int, str]) -> tuple[bool, Any]:
-        found = read_stand(place, pair[1], answer=False).until
-        return found is not None, found  # where there was no change, any instant is later
-
-    chosen = bisect_right(stands, (True, instant), key=until) - 1
-    if newest.removed and (chosen < 0 or stands[chosen][0] < newest.removed - 1):
-        oldest = next(name for number, name in stands if number >= newest.removed - 1)
-        begin = read_stand(place, oldest, answer=False).until
-        raise FoglineError(
-            f"the changes of {output!r} before {begin} have been removed (--keep); "
-            f"ask for an instant from there on, not for {at}."
-        )
-    return read_stand(place, stands[chosen][1]) if chosen >= 0 else None
-
-
-def _until(file: Any, instant: Any) -> list[int]:
+def _until(file: KeptFile, instant: Any) -> list[int]:
     """The row groups of a file that begin before an instant, if there is one."""
     if instant is None:
         return list(range(file.num_row_groups))
@@ -200,139 +416,3 @@ def _until(file: Any, instant: Any) -> list[int]:
         if known is None or not known.has_min_max or known.min <= instant:
             groups.append(k)
     return groups
-
-
-def about_of(place: Folder, output: str) -> dict[str, Any]:
-    """What the folder of a run knows; an error, where it has no answer."""
-    about = read_about(place)
-    if about is None:
-        raise FoglineError(f"{output!r} is not a folder that `fogline run` has written.")
-    sinks = about.get("sinks", [HERE])
-    if HERE not in sinks:
-        where = ", ".join(sinks) or "the sinks that the run was given"
-        raise FoglineError(f"{output!r} holds the checkpoint of a run alone; its answer is in {where}.")
-    return about
-
-
-# --- fronts ---
-# Which rows of an output's answer are certain, which are likely, and which others are possible?
-#
-# - *certain*: in the skyline under every value that was imputed. A run with --explain has found that out of each row;
-#   without, a row is taken for certain whose probability is 1 to nine digits, which is as exactly as changes hold it.
-# - *likely*: its probability is above alpha. Every movement of a member's probability is reported, so alpha may be
-#   raised afterwards; not lowered, since of rows that are out nothing is reported.
-# - *possible*: in under some values. Of those that are out only a run with --explain knows, of the likeliest.
-
-CERTAIN, LIKELY, POSSIBLE = FRONTS = ("certain", "likely", "possible")
-_CLOSE = 2 * TOLERANCE  # two reports of one probability differ by less
-
-
-class _Possible(NamedTuple):
-    """What is known of a possible row."""
-
-    front: str
-    probability: float
-    means: Floats  # (d,) of what its cells may be
-
-
-Known = dict[tuple[Any, ...], _Possible]  # by group, id and arrival
-
-
-def check_front(front: str, place: Folder, output: str, at: str | None) -> None:
-    """An error, where an output cannot show this front."""
-    if front not in FRONTS:
-        raise FoglineError(f"the front is {front!r}; it is one of {', '.join(FRONTS)}.{did_you_mean(front, FRONTS)}")
-    if front == POSSIBLE and not explained(place):
-        raise FoglineError(
-            f"the run in {output!r} was made without --explain, so it has kept nothing of rows that are out; run it "
-            "again with --explain, into another output, or ask for --front likely."
-        )
-    if front == POSSIBLE and at is not None:
-        raise FoglineError(
-            "rows that are out are known at the end of the run alone; leave --at out, or ask for --front likely."
-        )
-
-
-def check_alpha(alpha: float | None, query: Query) -> None:
-    """An error, where the answer cannot be cut at this probability."""
-    if alpha is not None and not (is_number(alpha) and query.alpha <= alpha < 1):
-        raise FoglineError(
-            f"alpha is {alpha:g}, and the run had {query.alpha:g}: it can be raised afterwards, up to below 1, but not "
-            "lowered, since the answer has no rows below; run it again with a lower alpha in the query."
-        )
-
-
-def near_of(place: Folder, name: str | None, at: str | None) -> pa.Table | None:
-    """The possible rows of a query, as they are now; None: they are not known."""
-    if at is not None or not explained(place):
-        return None
-    near = near_at(place)
-    return near if name is None else of_query(near, name)
-
-
-def fronted(shown: Shown, near: pa.Table | None, front: str, alpha: float | None) -> Shown:
-    """The rows of a front and of those above it, each with its own; near: possible rows, see `near_of`."""
-    query, rows = shown.query, shown.rows
-    check_alpha(alpha, query)
-    known = _known(query, near)
-    names = _fronts(rows, query, known, alpha)
-    if near is not None and front == POSSIBLE:
-        rows, more = _with_outside(rows, query, near)
-        names = np.concatenate((names, np.full(more, POSSIBLE, object)))
-    column, wanted = beside("front", rows.schema), pa.array(FRONTS[: FRONTS.index(front) + 1])
-    rows = rows.append_column(column, pa.array(names, pa.string()))
-    return replace(shown, rows=rows.filter(pc.is_in(rows[column], wanted)))
-
-
-def values_of(shown: Shown, near: pa.Table | None) -> Floats:
-    """(n, d) the values of rows, larger is better; of a gap the mean of what it may be, where that is known, or NaN."""
-    query, rows = shown.query, shown.rows
-    out = np.stack([_numbers(rows, name) for name in query.names], axis=1)
-    known = _known(query, near)
-    for k, name in enumerate(_names(rows, query)):
-        if name in known:
-            out[k] = np.where(np.isnan(out[k]), known[name].means, out[k])
-    return np.asarray(out * np.array(query.signs), np.float64)
-
-
-def _numbers(rows: pa.Table, name: str) -> Floats:
-    return np.asarray(rows[name].cast(pa.float64()).to_numpy(), np.float64)
-
-
-def _names(rows: pa.Table, query: Query) -> list[tuple[Any, ...]]:
-    """The names of rows: group, id and arrival."""
-    return list(zip(*(rows[name].to_pylist() for name in (*query.by, "id", "arrived")), strict=True))
-
-
-def _known(query: Query, near: pa.Table | None) -> Known:
-    """What is known of possible rows, by their names."""
-    if near is None or not near.num_rows:
-        return {}
-    means = np.stack([_numbers(near, f"{name}.mean") for name in query.names], axis=1)
-    about = map(_Possible, near["front"].to_pylist(), near["probability"].to_pylist(), means)
-    return dict(zip(_names(near, query), about, strict=True))
-
-
-def _fronts(rows: pa.Table, query: Query, known: Known, alpha: float | None) -> Objects:
-    """(n,) the front of each row that is in the answer."""
-    least = -1.0 if alpha is None or alpha <= query.alpha else alpha + TOLERANCE
-    out = np.full(rows.num_rows, LIKELY, object)
-    cells = zip(_names(rows, query), rows["probability"].to_pylist(), rows["within"].to_pylist(), strict=True)
-    for k, (name, probability, within) in enumerate(cells):
-        near = known.get(name)
-        if near is not None and abs(near.probability - probability) <= _CLOSE:
-            sure = near.front == CERTAIN
-        else:  # it is not among them, or the run has gone on meanwhile
-            sure = within == 0 and probability >= 1 - TOLERANCE
-        out[k] = CERTAIN if sure else LIKELY if probability > least else POSSIBLE
-    return out
-
-
-def _with_outside(rows: pa.Table, query: Query, near: pa.Table) -> tuple[pa.Table, int]:
-    """The answer and the rows that are out, and how many these are."""
-    there = set(_names(rows, query))
-    names = zip(near["inside"].to_pylist(), _names(near, query), strict=True)
-    outside = near.filter(pa.array([not inside and name not in there for inside, name in names], pa.bool_()))
-    exact = pc.equal(outside["within"], 0.0)
-    outside = outside.append_column("exact", exact).select(rows.schema.names)
-    return pa.concat_tables([rows, outside], promote_options="permissive"), outside.num_rows

@@ -43,12 +43,12 @@ from fogline.saved import opened, sealed
 BLOCK = 100  # so many files become one
 LARGE = 128 * 2**20  # bytes: files are not joined beyond
 ROWS = 131_072  # of a row group in a joined file
-FORMAT = 1  # of a stand
+FORMAT = 1  # of an answer checkpoint
 _ABOUT = b"fogline"
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
+class AnswerCheckpoint:
     """What all batches up to one add up to."""
 
     number: int  # of the last batch
@@ -65,17 +65,17 @@ class Compaction:
         self, place: Folder, query: Asked, name: str = "the output", *, block: int = BLOCK, keep: int | None = None
     ) -> None:
         self.place, self.query, self.name, self.block, self.keep = place, query, name, block, keep
-        self.next = 0  # the first batch that no stand covers
+        self.next = 0  # the first batch that no checkpoint covers
 
     def resume(self) -> None:
         """End what an earlier run has begun."""
         for kind in (*KINDS, *VIEWS):
             self.place.delete(superseded(self.place.listing(kind)))
-        stands = stand_names(self.place)
-        if stands:
-            newest = read_stand(self.place, stands[max(stands)], answer=False)
+        checkpoints = answer_checkpoints(self.place)
+        if checkpoints:
+            newest = read_answer_checkpoint(self.place, checkpoints[max(checkpoints)], answer=False)
             self._end(newest.number, newest.removed)
-        self.next = max(stands, default=-1) + 1
+        self.next = max(checkpoints, default=-1) + 1
 
     def before(self, number: int) -> None:
         """All batches before this one are committed: join what is due."""
@@ -85,11 +85,13 @@ class Compaction:
 
     def _take(self, last: int) -> None:
         """The block that ends with this batch, and larger ones that end with it too."""
-        stands = stand_names(self.place)
-        before = read_stand(self.place, stands[max(stands)]) if stands else None
-        removed = self._removed(last, list(stands), before)
-        refuse_hole(self.place, self.name, after=max(stands, default=-1), upto=last, kinds=KINDS[:-1])
-        stand = self._stand(before, last, removed)  # before files are joined: then only those since the last are read
+        checkpoints = answer_checkpoints(self.place)
+        before = read_answer_checkpoint(self.place, checkpoints[max(checkpoints)]) if checkpoints else None
+        removed = self._removed(last, list(checkpoints), before)
+        refuse_hole(self.place, self.name, after=max(checkpoints, default=-1), upto=last, kinds=KINDS[:-1])
+        checkpoint = self._checkpoint(
+            before, last, removed
+        )  # before files are joined: then only those since the last are read
         gone: list[str] = []
         for size in self._sizes(last):
             notes = {run[0].first: joined_note(self.place, run) for run in self._runs(HEALTH, last + 1 - size, last)}
@@ -97,7 +99,7 @@ class Compaction:
                 gone += self._join(kind, last + 1 - size, last, notes if kind == HEALTH else {})
         for kind in VIEWS:
             gone += fold(self.place, kind, self.query, last - self.block)
-        write_stand(self.place, stand)
+        write_answer_checkpoint(self.place, checkpoint)
         self.place.delete(gone)
         self._end(last, removed)
 
@@ -110,11 +112,11 @@ class Compaction:
         return sizes
 
     def _end(self, last: int, removed: int) -> None:
-        """The newest stand is written: those that it stands for go, and what was before the first batch to keep."""
+        """The newest checkpoint is written: those that it replaces go, and what was before the first batch to keep."""
         first = min((last + 1 - size for size in self._sizes(last) if size > self.block), default=last)
-        stands = stand_names(self.place)
-        stands.pop(removed - 1, None)  # stays: the kept changes begin there
-        self.place.delete(name for number, name in stands.items() if first <= number < last)
+        checkpoints = answer_checkpoints(self.place)
+        checkpoints.pop(removed - 1, None)  # stays: the kept changes begin there
+        self.place.delete(name for number, name in checkpoints.items() if first <= number < last)
         if removed:
             self._remove(removed)
 
@@ -132,7 +134,7 @@ class Compaction:
                 gone += names
         return gone
 
-    def _stand(self, before: Stand | None, last: int, removed: int) -> Stand:
+    def _checkpoint(self, before: AnswerCheckpoint | None, last: int, removed: int) -> AnswerCheckpoint:
         answer, until = (None, None) if before is None else (before.answer, before.until)
         scores = {} if before is None else dict(before.scores)
         for table in tables(self.place, CHANGES, after=-1 if before is None else before.number, upto=last):
@@ -140,19 +142,19 @@ class Compaction:
             until = latest if until is None or (latest is not None and latest > until) else until
             answer = standing([*([] if answer is None else [answer]), table], self.query)
         add_scores(scores, self.place, after=-1 if before is None else before.number, upto=last)
-        return Stand(last, until, scores, removed, answer)
+        return AnswerCheckpoint(last, until, scores, removed, answer)
 
-    def _removed(self, last: int, stands: list[int], before: Stand | None) -> int:
-        """The first batch to keep: what is before a stand may go once that is old enough."""
+    def _removed(self, last: int, checkpoints: list[int], before: AnswerCheckpoint | None) -> int:
+        """The first batch to keep: what is before a checkpoint may go once that is old enough."""
         already = 0 if before is None else before.removed
-        old = [] if self.keep is None else [number + 1 for number in stands if number + self.keep <= last]
+        old = [] if self.keep is None else [number + 1 for number in checkpoints if number + self.keep <= last]
         return max([already, *old])
 
     def _remove(self, first: int) -> None:
         for kind in KINDS:
             old = [held for held in counted(self.place.listing(kind)) if held.last < first]
             self.place.delete([name for held in old for name in held.names])
-        self.place.delete([name for number, name in stand_names(self.place).items() if number < first - 1])
+        self.place.delete([name for number, name in answer_checkpoints(self.place).items() if number < first - 1])
 
 
 def runs(held: Iterable[Held]) -> Iterator[list[Held]]:
@@ -206,24 +208,26 @@ def add_scores(sums: Sums, place: Folder, *, after: int, upto: int | None = None
             add(sums, from_plain(json.loads(scored)))
 
 
-def stand_names(place: Folder) -> dict[int, str]:
-    """The stands of an output, by the last batch that they cover."""
+def answer_checkpoints(place: Folder) -> dict[int, str]:
+    """The answer checkpoints of an output, by the last batch that they cover."""
     return {held.last: held.names[0] for held in counted(place.listing(ANSWERS))}
 
 
-def write_stand(place: Folder, stand: Stand) -> None:
+def write_answer_checkpoint(place: Folder, checkpoint: AnswerCheckpoint) -> None:
     """As a table of changes, with the rest beside its schema."""
-    kind = None if stand.answer is None else stand.answer.schema.field("time").type
-    until = None if kind is None else pa.scalar(stand.until, kind).cast(pa.int64() if _is_stamp(kind) else pa.float64())
-    table = pa.table({"none": pa.array([], pa.null())}) if stand.answer is None else stand.answer
+    until = None
+    if checkpoint.answer is not None:
+        kind = checkpoint.answer.schema.field("time").type
+        until = pa.scalar(checkpoint.until, kind).cast(pa.int64() if _is_stamp(kind) else pa.float64())
+    table = pa.table({"none": pa.array([], pa.null())}) if checkpoint.answer is None else checkpoint.answer
     about = {
         "format": FORMAT,
         "until": None if until is None else until.as_py(),
-        "scores": to_plain(stand.scores),
-        "removed": stand.removed,
+        "scores": to_plain(checkpoint.scores),
+        "removed": checkpoint.removed,
         "table": _shape(table.schema, table.num_rows),
     }
-    with place.filling(batch_name(ANSWERS, stand.number)) as path:
+    with place.filling(batch_name(ANSWERS, checkpoint.number)) as path:
         pq.write_table(table.replace_schema_metadata({_ABOUT: sealed(about)}), path, **CHECKED)
 
 
@@ -236,8 +240,8 @@ def _is_stamp(kind: pa.DataType) -> bool:
     return bool(pa.types.is_timestamp(kind))
 
 
-def read_stand(place: Folder, name: str, *, answer: bool = True) -> Stand:
-    """The inverse of `write_stand`; without the answer, if that is not asked for."""
+def read_answer_checkpoint(place: Folder, name: str, *, answer: bool = True) -> AnswerCheckpoint:
+    """The inverse of `write_answer_checkpoint`; without the answer, if that is not asked for."""
     file = KeptFile(place, name)
     about = _about(file)
     until = about["until"]
@@ -248,11 +252,11 @@ def read_stand(place: Folder, name: str, *, answer: bool = True) -> Stand:
             until = stored.cast(kind).as_py()
     (number,) = (held.last for held in counted({name: 0}))
     table = file.read().replace_schema_metadata() if answer and about["until"] is not None else None
-    return Stand(number, until, from_plain(about["scores"]), about["removed"], table)
+    return AnswerCheckpoint(number, until, from_plain(about["scores"]), about["removed"], table)
 
 
 def _about(file: KeptFile) -> dict[str, Any]:
-    """What lies beside the schema of a stand. (Earlier versions wrote it without a checksum.)"""
+    """What lies beside the schema of a checkpoint. (Earlier versions wrote it without a checksum.)"""
     about = opened((file.schema_arrow.metadata or {}).get(_ABOUT, b""))
     if about is not None and (found := about.get("format", FORMAT)) != FORMAT:
         raise FoglineError(other_format(f"{file.name!r} of the output", found, FORMAT, "choose another output"))

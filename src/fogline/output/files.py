@@ -1,7 +1,19 @@
-"""Is a Parquet file of an output what was written there?
+"""Which files of an output hold which batches, are they what was written, and are all of them there?
 
-Pages are written with checksums (`CHECKED`), which are looked at whenever Fogline reads them: a damaged page is an
-error that names its file, and never another answer. (Of the footer, Parquet has no checksum.)
+*Names.* A name shows what its file holds: `batch-000000007.parquet` one batch, `batch-000000000-000000099.parquet` a
+hundred of them, `batch-000000007.0002of0003.parquet` the second of three parts of a large one. A file whose batches lie
+within those of another does not count: it is about to be deleted. Parts count when all of them are there. So a reader
+that lists the folder at any moment sees each batch once or not at all.
+
+*Content.* Pages are written with checksums (`CHECKED`), which Fogline looks at whenever it reads them: a damaged page
+is an error that names its file, and never another answer. (Of the footer, Parquet has no checksum.)
+
+*Holes.* Batches without changes have no file in `changes/`, and those that report nothing have none at all, so names
+alone do not show whether a file is missing. Each file of `health/` has a *note* beside its columns: the batch of health
+before it, and which of its own batches have changes and rejects. A batch's health is written last, so what its note
+states is there, or is missing. A reader lists health before the other kinds: then a batch that is being written
+meanwhile is no hole. Files without a note, of an earlier version, state nothing. If the newest batches are gone
+altogether, nothing is left that knows them.
 """
 
 from __future__ import annotations
@@ -60,15 +72,6 @@ class KeptFile:
         )
 
 
-# --- batches ---
-# Which files of a folder hold which batches, and which of them count?
-#
-# A name shows what its file holds: `batch-000000007.parquet` one batch, `batch-000000000-000000099.parquet` a hundred
-# of
-# them, `batch-000000007.0002of0003.parquet` the second of three parts of a large one. A file whose batches lie within
-# those of another does not count: it is about to be deleted. Parts count when all of them are there. So a reader
-# that lists the folder at any moment sees each batch once or not at all.
-
 _NAME = re.compile(r".*/batch-(\d+)(?:-(\d+))?(?:\.(\d+)of(\d+))?\.parquet")
 
 
@@ -119,20 +122,6 @@ def of_batch(listing: Mapping[str, int], number: int) -> list[str]:
     found = ((name, _NAME.fullmatch(name)) for name in listing)
     return [name for name, match in found if match is not None and int(match[1]) == number and match[2] is None]
 
-
-# --- complete ---
-# Are all files of an output there that its run has written?
-#
-# Batches without changes have no file in `changes/`, and those that report nothing have none at all, so names alone
-# do
-# not show it. Each file of `health/` has a *note* beside its columns: the batch of health before it, and which of its
-# own
-# batches have changes and rejects. A batch's health is written last, so what its note states is there, or is missing.
-#
-# A reader lists health before the other kinds: then a batch that is being written meanwhile is no hole. Files without
-# a
-# note, of an earlier version, state nothing. If the newest batches are gone altogether, nothing is left that knows
-# them.
 
 _NOTE = b"fogline"
 Range = tuple[int, int]  # the first and the last batch

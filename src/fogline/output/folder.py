@@ -1,8 +1,11 @@
-"""How is a file put into a folder, whole or not at all?
+"""How is a file put into a folder, whole or not at all, and read while others are joined?
 
-Written beside its place, synced to disk, and then renamed, so that a reader sees all of it or nothing, also after a
-power cut, and writing it again changes nothing. `LocalFolder` is on this machine; engines bring folders in the file
+It is written beside its place, synced to disk, and then renamed, so that a reader sees all of it or nothing, also after
+a power cut, and writing it again changes nothing. `LocalFolder` is on this machine; engines bring folders in the file
 systems they reach.
+
+A file that was listed may be gone a moment later, since a larger file holds its batches now: then the folder is listed
+again (`again`).
 """
 
 from __future__ import annotations
@@ -124,11 +127,6 @@ def to_disk(path: Path) -> None:
     """What was written there, or in there, survives a power cut from now on."""
     sync(path)
 
-
-# --- listed ---
-# How is a file read that was listed, while a run goes on and joins files?
-#
-# What was listed may be gone a moment later, since a larger file stands for it: then the folder is listed again.
 
 Read = TypeVar("Read")
 _TRIES = 20  # a run that goes on meanwhile joins files once in a hundred batches

@@ -1,6 +1,12 @@
-"""What has a batch reported of each kind, as sinks get it?
+"""How do batches become files of a folder, exactly once?
 
-First what the driver holds, then what lies in files that workers wrote, read one after another.
+One Parquet file per batch in each of `changes/`, `rejects/` and `health/`, named by the batch's number; more than one
+where workers have written parts of it (`runs.spill`), and one for many as time goes by (`output.compaction`). A batch
+that is done again after a crash has the same number and the same content, and replaces what is there of it.
+
+`Reported` is what a batch has reported of one kind, as sinks get it: what the driver holds, then what lies in files
+that workers wrote. `BatchFolder` is the part of a run's own folder that holds batches; files of workers lie in it
+already, and get their names. `FolderSink` is a folder elsewhere, which `fogline answer` reads too.
 """
 
 from __future__ import annotations
@@ -10,12 +16,14 @@ from itertools import chain
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fogline.errors import FoglineError
 from fogline.files.listing import absolute, is_local
 from fogline.output.about import read_about, write_about
 from fogline.output.compaction import Compaction
+from fogline.output.current import CurrentAnswer
 from fogline.output.files import CHECKED, KeptFile, Note, batch_name, counted, last_before, note_of, of_batch, part_name
 from fogline.output.folder import Folder, LocalFolder
 from fogline.output.sink import BATCH, Batches, RunInfo, refuse_gap
@@ -102,16 +110,7 @@ def schemas_of(plan: AnyPlan) -> dict[str, pa.Schema]:
     }
 
 
-# --- folder_sink ---
-# How do batches become files of a folder, exactly once?
-#
-# One Parquet file per batch in each of `changes/`, `rejects/` and `health/`, named by the batch's number; more than
-# one
-# where workers have written parts of it (`runs.spill`), and one for many as time goes by (`output.compaction`). A batch
-# that is done again after a crash has the same number and the same content, and replaces what is there of it.
-#
-# `BatchFolder` is the part of a run's own folder that holds them; files of workers lie in it already, and get their
-# names. `FolderSink` is a folder elsewhere, which `fogline answer` reads too.
+_NONE = pa.table({})
 
 
 class BatchFolder:
@@ -120,6 +119,7 @@ class BatchFolder:
     def __init__(self, folder: Folder, query: Asked, name: str, keep: int | None = None) -> None:
         self.folder, self.name = folder, name
         self.compaction = Compaction(folder, query, name, keep=keep)
+        self.current = CurrentAnswer(folder, query, name)
         self.fresh = True  # no batch was written since the run was started: the next one may have been, before a crash
         self.last: int | None = None  # the last batch that has health; None: it is to be looked for
 
@@ -127,6 +127,11 @@ class BatchFolder:
         """End what an earlier run has begun."""
         self.fresh, self.last = True, None
         self.compaction.resume()
+        self.current.resume()
+
+    def close(self) -> None:
+        """No more batches come."""
+        self.current.close()
 
     def put(self, number: int, changes: Batches, rejects: Batches, health: Batches) -> None:
         """As a sink: files that lie in this folder get their names, the rest is written."""
@@ -138,10 +143,7 @@ class BatchFolder:
             return
         self._forget_all(number)
         there = [kind for kind in KINDS[:-1] if self._stream(kind, number, reported[kind])]
-        self._done(
-            number,
-            self._stream(HEALTH, number, reported[HEALTH], self._note(number, there)),
-        )
+        self._done(number, self._stream(HEALTH, number, reported[HEALTH], self._note(number, there)))
 
     def write(self, number: int, parts: dict[str, pa.Table], spilled: Sequence[tuple[str, str]] = ()) -> None:
         """One file for each kind that has rows; after it those that workers have written, by kind and name."""
@@ -151,7 +153,8 @@ class BatchFolder:
         health = parts.get(HEALTH)
         if health is not None:
             health = health.replace_schema_metadata(self._note(number, there).to_metadata())
-        self._done(number, self._write(HEALTH, number, health, more[HEALTH]))
+        at_hand = None if more[CHANGES] else parts.get(CHANGES, _NONE)
+        self._done(number, self._write(HEALTH, number, health, more[HEALTH]), at_hand, health)
 
     def put_views(self, number: int, views: Mapping[str, Reported]) -> None:
         """Near rows and cells to measure next: they come before the batch itself, which counts from then on."""
@@ -177,10 +180,26 @@ class BatchFolder:
         """What health will know of the files of these kinds, which are there."""
         return note_of(number, last_before(self.folder, number) if self.last is None else self.last, kinds)
 
-    def _done(self, number: int, health: bool) -> None:
-        """The batch is written. One that reports nothing at all has no health either."""
+    def _done(self, number: int, health: bool, changes: pa.Table | None = None, found: pa.Table | None = None) -> None:
+        """The batch is written: its changes and its health, None: they are only in the files.
+
+        One that reports nothing at all has no health either.
+        """
         self.fresh, self.last = False, number if health else self.last
+        times = self._files(HEALTH, number, ["time"]) if found is None else [found]
+        latest = [time for each in times if (time := pc.max(each["time"]).as_py()) is not None]
+        reported = list(self._files(CHANGES, number)) if changes is None else [changes] if changes.num_rows else []
+        self.current.add(number, max(latest, default=None), reported)
         self.compaction.before(number)
+
+    def _files(self, kind: str, number: int, columns: list[str] | None = None) -> Iterator[pa.Table]:
+        """What lies in the files of a batch."""
+        for held in counted(self.folder.listing(kind)):
+            if held.first == held.last == number:
+                for name in held.names:
+                    file = KeptFile(self.folder, name)
+                    for k in range(file.num_row_groups):
+                        yield file.read_row_group(k, columns)
 
     def _stream(self, kind: str, number: int, batches: Batches, note: Note | None = None) -> bool:
         """One file of what comes, with a note if it has one; False: nothing comes."""
@@ -249,3 +268,8 @@ class FolderSink:
         """Write a batch, in place of what is there of it."""
         assert self.files is not None, "begin comes first"
         self.files.put(number, changes, rejects, health)
+
+    def close(self) -> None:
+        """No more batches come."""
+        if self.files is not None:
+            self.files.close()

@@ -22,9 +22,11 @@ from fogline.errors import FoglineError
 from fogline.output.about import read_about
 from fogline.output.files import CHECKED, Held, KeptFile, batch_name, counted
 from fogline.output.folder import Folder, again
-from fogline.pipeline.names import NEAR, NEXT, near_schema, next_by, next_schema
+from fogline.pipeline.names import NEAR, NEXT, WHY, near_schema, next_by, next_schema
 from fogline.queries import QUERY, Asked, Queries, asked_from, each_of
 from fogline.rows.names import Kinds
+
+Key = tuple[Any, ...]  # of a group
 
 
 def near_at(place: Folder, batch: int | None = None, columns: Sequence[str] | None = None) -> pa.Table:
@@ -41,12 +43,6 @@ def kept_from(place: Folder, kind: str = NEAR) -> int:
     """The first batch that may be asked for: what came before is known only as it was then."""
     held = counted(place.listing(kind))
     return held[0].last if held else 0
-
-
-def explained(place: Folder) -> bool:
-    """Whether the run in a folder explains its rows."""
-    about = read_about(place)
-    return about is not None and bool(about.get("explain", False))
 
 
 def _at(place: Folder, kind: str, batch: int | None, columns: Sequence[str] | None) -> pa.Table:
@@ -136,6 +132,54 @@ def _empty(asked: Asked, kind: str) -> pa.Table:
         schema = near_schema(query, none) if kind == NEAR else next_schema(query, none)
         names += schema.names
     return pa.table({name: pa.array([], pa.null()) for name in dict.fromkeys(names)})
+
+
+class NewestTables:
+    """The newest table of each group, of one kind, and the file that it lies in; for one who follows a run."""
+
+    def __init__(self, place: Folder, kind: str) -> None:
+        self.place, self.kind = place, kind
+        self.keys: list[str] = []
+        self.tables: dict[Key, pa.Table] = {}
+        self.files: dict[Key, str] = {}
+        self.batch = -1
+
+    def begin(self, asked: Asked) -> None:
+        """Of another run."""
+        self.keys = keys_of(asked, self.kind)
+        self.tables, self.files, self.batch = {}, {}, -1
+
+    def poll(self, upto: int) -> bool:
+        """Read the files that have come since, up to a batch; whether there were any."""
+        fresh = [held for held in counted(self.place.listing(self.kind)) if self.batch < held.last <= upto]
+        for held in fresh:
+            for name in held.names:
+                for key, part in _split(_without_why(self.place, name), self.keys).items():
+                    self.tables[key], self.files[key] = part, name
+            self.batch = held.last
+        return bool(fresh)
+
+    def all(self) -> pa.Table | None:
+        """Of all groups; None: there is nothing."""
+        parts = [table for table in list(self.tables.values()) if table.num_rows]  # the reading thread may add one
+        return pa.concat_tables(parts, promote_options="permissive") if parts else None
+
+
+def _without_why(place: Folder, name: str) -> pa.Table:
+    """A file of rows near the answer, without their explanations."""
+    file = KeptFile(place, name)
+    return file.read([each for each in file.schema_arrow.names if each != WHY])
+
+
+def _split(table: pa.Table, keys: list[str]) -> dict[Key, pa.Table]:
+    """The rows of each group; one without an id stands for a group of which there is nothing to show."""
+    if not keys:
+        return {(): table.filter(pc.is_valid(table["id"]))}
+    rows: dict[Key, list[int]] = {}
+    for k, key in enumerate(zip(*(table[name].to_pylist() for name in keys), strict=True)):
+        rows.setdefault(key, []).append(k)
+    parts = {key: table.take(pa.array(which)) for key, which in rows.items()}
+    return {key: part.filter(pc.is_valid(part["id"])) for key, part in parts.items()}
 
 
 def fold(place: Folder, kind: str, asked: Asked, last: int) -> list[str]:

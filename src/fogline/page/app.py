@@ -1,7 +1,9 @@
-"""How does every viewer hear of every event, and none wait for a slow one?
+"""What does a browser get? The page itself, what it shows as JSON, events as they come, and metrics.
 
-One thread reads the output; what it reports is put into the queue of each viewer, encoded once. A viewer that does not
-keep up loses its queue and is asked to begin anew.
+One thread reads the output for all viewers; what it reports is put into the queue of each viewer, encoded once. A
+viewer that does not keep up loses its queue and is asked to begin anew (`Hub`). Files of the page are read once, when
+the server starts, and are found by their names alone, so no address leads to any other file. Metrics are in the words
+of Prometheus: https://prometheus.io/docs/instrumenting/exposition_formats.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from fogline.errors import FoglineError
-from fogline.output.folder import LocalFolder
+from fogline.output.answers import OutputReader
 from fogline.page.past import EarlierReader, RowName
 from fogline.page.security import Guard, LineLog, RequestLog
 from fogline.page.state import State
@@ -101,11 +103,6 @@ class Hub:
             self.queues.discard(queue)
 
 
-# --- metrics ---
-# How is a run doing, in the words of Prometheus?
-#
-# https://prometheus.io/docs/instrumenting/exposition_formats: a line with the kind of each metric, then its values.
-
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 TOTALS = {
     "batches": "batches that the run has finished",
@@ -162,13 +159,6 @@ def _number(value: float) -> str:
     return str(value) if isinstance(value, int) else repr(float(value))
 
 
-# --- app ---
-# What does a browser get? The page itself, what it shows as JSON, events as they come, and metrics.
-#
-# Files of the page are read once, when the server starts, and are found by their names alone, so no address leads to
-# any
-# other file.
-
 THREADS = 6  # that answer requests; each has memory of its own
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 FILES = {
@@ -190,7 +180,7 @@ class ServedPage:
 def page_of(output: str, token: str | None = None, log: LineLog | None = None) -> ServedPage:
     """The page of an output folder of this machine."""
     lines = log or LineLog(None)
-    store = Follower(LocalFolder(output), Path(output).name)
+    store = Follower(OutputReader(output, Path(output).name))
     hub = Hub(store, lambda seconds, viewers: lines.write("update", ms=round(seconds * 1e3, 1), viewers=viewers))
     past = EarlierReader(store)
 

@@ -17,15 +17,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fogline.errors import FoglineError
-from fogline.output.answers import read_shown
-from fogline.output.compaction import stand_names
-from fogline.output.files import counted
-from fogline.output.folder import again, opened
-from fogline.output.views import near_at, next_at
+from fogline.output.folder import again
 from fogline.page.state import State, encoded, groups_of, instants, members_of, texts
 from fogline.page.store import Follower, likeliest
 from fogline.page.views import Group, near_rows, next_rows
-from fogline.pipeline.names import CHANGES, WHY
+from fogline.pipeline.names import WHY
 from fogline.queries import QUERY
 from fogline.query import Query
 from fogline.rows.changes import of_query
@@ -80,7 +76,7 @@ class EarlierReader:
     """An output as it was."""
 
     def __init__(self, store: Follower) -> None:
-        self.store, self.place = store, store.place
+        self.store, self.output = store, store.output
         self.kept: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
         self.lock, self.reading = Lock(), BoundedSemaphore(READING)
 
@@ -88,7 +84,7 @@ class EarlierReader:
         """The answer at an instant."""
 
         def made(state: State) -> Any:
-            shown = read_shown(self.place, self.store.output, at)
+            shown = self.output.shown(at)
             members = [
                 row
                 for number, name, query in state.queries
@@ -103,7 +99,7 @@ class EarlierReader:
         """The rows near the answer, at an instant or now; of one group, if it is named."""
 
         def made(state: State) -> Any:
-            table = self.store.views.near.all() if at is None else near_at(self.place, self._batch(state, at))
+            table = self.store.views.near.all() if at is None else self.output.near(self._batch(state, at))
             return {"near": near_rows(table, state.queries, group)}
 
         return self._kept(("near", at, group), made)
@@ -112,7 +108,7 @@ class EarlierReader:
         """The cells to be measured, at an instant or now; of one group, if it is named."""
 
         def made(state: State) -> Any:
-            table = self.store.views.next.all() if at is None else next_at(self.place, self._batch(state, at))
+            table = self.store.views.next.all() if at is None else self.output.next(self._batch(state, at))
             return {"next": next_rows(table, state.queries, group)}
 
         return self._kept(("next", at, group), made)
@@ -165,10 +161,10 @@ class EarlierReader:
     def _in_near(self, asked: RowName, name: str | None, query: Query, batch: int | None) -> str | None:
         """Among the rows near the answer: now in the newest file of its group, else in those up to a batch."""
         if batch is not None:
-            return asked.why_in(near_at(self.place, batch), name, query)
+            return asked.why_in(self.output.near(batch), name, query)
         for file in self.store.views.files_of(name, asked.group):
-            if (there := self.place.open(file)) is None:  # folded into another meanwhile
-                return asked.why_in(near_at(self.place), name, query)
+            if (there := self.output.place.open(file)) is None:  # folded into another meanwhile
+                return asked.why_in(self.output.near(), name, query)
             if (found := asked.why_in_file(pq.ParquetFile(there), name, query)) is not None:
                 return found
         return None
@@ -177,10 +173,7 @@ class EarlierReader:
         """Beside its last change: a member that is not among the rows near the answer, since there are very many."""
         if at is not None:
             return None
-        stands = stand_names(self.place)
-        after = max(stands, default=-1)
-        files = [file for held in counted(self.place.listing(CHANGES)) if held.last > after for file in held.names]
-        for file in [*reversed(files), *([stands[after]] if stands else [])]:
-            if (found := asked.why_in_file(pq.ParquetFile(opened(self.place, file)), name, query)) is not None:
+        for file in self.output.changes_newest_first():
+            if (found := asked.why_in_file(file, name, query)) is not None:
                 return found
         return None

@@ -1,7 +1,11 @@
-"""What has the server done, as lines that a program reads?
+"""Who may read the page, what may a browser do with it, and what is noted of that?
 
-One JSON object per line: when, what, and a few fields. Addresses are logged without what follows the question mark,
-where a token may stand.
+Only this machine may, unless a token is given: then the token opens the page from elsewhere, once in the address, and
+from then on by a cookie that holds a digest of it. Names of the host that are not this machine's are refused, so that
+no other site can have its own name lead here. The page itself may load and reach nothing but this server.
+
+The log has one JSON object per line: when, what, and a few fields. Addresses are logged without what follows the
+question mark, where a token may be.
 """
 
 from __future__ import annotations
@@ -64,14 +68,6 @@ class RequestLog:
             peer = scope["client"][0] if scope.get("client") else None
             self.log.write("request", method=scope["method"], path=scope["path"], status=status, ms=ms, client=peer)
 
-
-# --- security ---
-# Who may read the page, and what may a browser do with it?
-#
-# Only this machine, unless a token is given: then the token opens the page from elsewhere, once in the address, and
-# from
-# then on by a cookie that holds a digest of it. Names of the host that are not this machine's are refused, so that no
-# other site can have its own name lead here. The page itself may load and reach nothing but this server.
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "

@@ -1,7 +1,11 @@
-"""How do tables become values that a browser reads?
+"""What is known of the run that a page shows, and how does it become values that a browser reads?
 
 Ids, groups and instants travel as texts, so that no number loses digits on its way and what a browser sends back is
 compared as a text; attributes and probabilities travel as numbers, what is missing as null.
+
+The answer is what changes add up to, as in `output.answers`; points of time and sizes come from health. A point of the
+timeline is a batch. When there are too many, pairs of neighbours in the older half become one: the past gets coarser,
+the whole run stays on the screen, and what points add up to stays exact.
 """
 
 from __future__ import annotations
@@ -87,13 +91,6 @@ def members_of(table: pa.Table, query: Query, number: int) -> list[Row]:
         for key, probability, within, cells in zip(keys_of(table, query, number), *found, values, strict=True)
     ]
 
-
-# --- timeline ---
-# What has happened, batch by batch, in a bounded number of points?
-#
-# A point is a batch. When there are too many, pairs of neighbours in the older half become one: the past gets
-# coarser,
-# the whole run stays on the screen, and what points add up to stays exact.
 
 MOST = 2000  # points
 ADDED = ("batches", "seconds", "rows", "incomplete", "rejected", "late", "expired", "enter", "leave", "update")
@@ -186,11 +183,6 @@ def _plain(column: Any) -> np.ndarray[Any, np.dtype[Any]]:
     whole = column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column.cast(pa.float64())
     return np.asarray(whole.to_numpy() if isinstance(column, pa.ChunkedArray) else whole.to_numpy(zero_copy_only=False))
 
-
-# --- state ---
-# What is known of one run, and what does one more batch add to it?
-#
-# The answer is what changes add up to, as in `output.answers`; points of time and sizes come from health.
 
 RECENT = 1000  # changes that are kept one by one, …
 EACH = 200  # … and of a batch at most so many

@@ -1,10 +1,10 @@
 """What does an output hold now?
 
-One thread calls `poll`: it reads the batches that have come since, once for all viewers, and gives an event that states
-what has changed. A batch counts when its health is there, which a run writes after its changes.
+One thread calls `poll`: it asks the output for what has come since (`OutputReader.follow`), once for all viewers, and
+gives an event that states what has changed.
 
-Invariant: whatever was read is taken in whole, or not at all: a file that was joined with others meanwhile is looked
-for again at the next poll. Where batches that were seen have been joined with some that were not, all is read anew.
+Invariant: whatever was read is taken in whole, or not at all: where a file was joined with others meanwhile, all is
+asked for again at the next poll.
 """
 
 from __future__ import annotations
@@ -22,13 +22,12 @@ from fogline.arrays import CHANGES as WORDS
 from fogline.arrays import LEAVE
 from fogline.errors import FoglineError
 from fogline.impute.scores import by_age, listed, wrongly_sure
-from fogline.output.about import read_about, read_alarms, zone_in
-from fogline.output.compaction import read_stand, stand_names, tables
-from fogline.output.files import Held, KeptFile, counted, refuse_hole
-from fogline.output.folder import Folder, GoneError, again
+from fogline.output.about import zone_in
+from fogline.output.answers import News, OutputReader
+from fogline.output.folder import GoneError
 from fogline.page.state import EACH, NAMES, Point, Row, State, encoded, keys_of, kinds_of, members_of
 from fogline.page.views import Views
-from fogline.pipeline.names import CHANGES, HEALTH, HERE, REJECTS
+from fogline.pipeline.names import CHANGES
 from fogline.queries import asked_from
 from fogline.query import Query
 
@@ -53,11 +52,11 @@ class Event:
 class Follower:
     """An output that is followed."""
 
-    def __init__(self, place: Folder, output: str) -> None:
-        self.place, self.output = place, output
+    def __init__(self, output: OutputReader) -> None:
+        self.output = output
         self.lock = RLock()  # whatever changes the state, or encodes it, holds it
         self.state: State | None = None
-        self.views = Views(place)
+        self.views = Views(output.place)
         self.trouble: str | None = None  # why there is nothing to show, in words
         self.version = 0  # grows with every event
         self._encoded: dict[str, tuple[int, bytes]] = {}
@@ -67,15 +66,16 @@ class Follower:
     def poll(self) -> list[Event]:
         """Read what has come since, and report it."""
         try:
-            about = read_about(self.place)
-            if about is None:
+            if not self.output.begun():
                 return self._nothing(NO_RUN)
-            if HERE not in about.get("sinks", [HERE]):
-                raise FoglineError(f"{self.output!r} holds the checkpoint of a run alone: its batches go elsewhere.")
-            if self.state is None or self.state.about != about:
-                return self._begin(about)
-            self.state.alarms = len(read_alarms(self.place))
-            return self._follow(self.state)
+            about, before = self.output.about(), self.state
+            known = before is not None and before.about == about
+            news = self.output.follow(before.batch if before is not None and known else None)
+            if before is not None and known:
+                before.alarms = len(self.output.alarms())
+            if news is None:
+                return []
+            return self._begin(news) if before is None or news.whole else self._add(before, news)
         except GoneError:  # joined meanwhile
             return []
         except FoglineError as error:
@@ -94,36 +94,25 @@ class Follower:
         self.version += 1
         return Event("reset", encoded({"version": self.version}))
 
-    def _begin(self, about: dict[str, Any]) -> list[Event]:
+    def _begin(self, news: News) -> list[Event]:
         """All that is there, for the first time."""
-        state = State(about, asked_from(about["query"]), alarms=len(read_alarms(self.place)))
-        listed = counted(self.place.listing(HEALTH))
-        newest = listed[-1].last if listed else -1
-        stands = stand_names(self.place)
-        stand = read_stand(self.place, stands[max(stands)]) if stands else None
-        found = [] if stand is None or stand.answer is None else [stand.answer]
-        after = -1 if stand is None else stand.number
-        again(lambda: refuse_hole(self.place, self.output, after=after, kinds=[CHANGES]))
-        for held in counted(self.place.listing(CHANGES)):
-            if after < held.last <= newest:
-                found += self._tables(held)
-        state.add_changes(found)
-        for table in tables(self.place, HEALTH, after=-1, upto=newest):
+        state = State(news.about, asked_from(news.about["query"]), alarms=len(self.output.alarms()))
+        state.add_changes([table for _, table in news.changes])
+        for table in news.health:
             state.add_health(table)
-        self._count_past(state, newest)
-        for table in tables(self.place, REJECTS, after=-1, upto=newest, columns=["reason"]):
+        self._count_past(state, news.batch)
+        for table in news.reasons:
             state.add_reasons(table)
-        self.views.begin(state.asked, newest)
+        self.views.begin(state.asked, news.batch)
         with self.lock:
-            self.state, self.trouble, state.batch = state, None, newest
+            self.state, self.trouble, state.batch = state, None, news.batch
             return [self._reset()]
 
     def _count_past(self, state: State, newest: int) -> None:
         """What entered and left in batches that were there before; of very many, in the newest."""
         left = COUNTED
-        for held in reversed(counted(self.place.listing(CHANGES))):
-            for name in held.names if held.last <= newest else ():
-                file = KeptFile(self.place, name)
+        for held, files in self.output.files(CHANGES, upto=newest, newest_first=True):
+            for file in files:
                 if (left := left - file.metadata.num_rows) < 0:
                     return
                 if held.first == held.last:
@@ -135,25 +124,13 @@ class Follower:
                     for row in reversed(state.listed(last, held.last)):
                         state.recent.appendleft(row)
 
-    def _follow(self, state: State) -> list[Event]:
+    def _add(self, state: State, news: News) -> list[Event]:
         """The batches that have come since the last look."""
-        before = state.batch
-        fresh = [held for held in counted(self.place.listing(HEALTH)) if held.last > before]
-        if not fresh:
-            return []
-        newest = fresh[-1].last
-        again(lambda: refuse_hole(self.place, self.output, after=before, kinds=[CHANGES]))
-        files = [held for held in counted(self.place.listing(CHANGES)) if before < held.last <= newest]
-        if any(held.first <= before for held in (*fresh, *files)):
-            return self._begin(state.about)
-        health = [table for held in fresh for table in self._tables(held)]
-        changes = [(held.last, table) for held in files for table in self._tables(held)]
-        rejects = [held for held in counted(self.place.listing(REJECTS)) if before < held.last <= newest]
-        reasons = [table for held in rejects for table in self._tables(held, ["reason"])]
-        self.views.poll(newest)
+        before, changes = state.batch, list(news.changes)
+        self.views.poll(news.batch)
         with self.lock:
-            points = [point for table in health for point in state.add_health(table)]
-            for table in reasons:
+            points = [point for table in news.health for point in state.add_health(table)]
+            for table in news.reasons:
                 state.add_reasons(table)
             recent: list[Row] = []
             for batch, table in changes:
@@ -161,13 +138,8 @@ class Follower:
                 recent += state.listed(table, batch)
             state.recent.extend(recent)
             touched = state.add_changes([table for _, table in changes])
-            state.batch = newest
+            state.batch = news.batch
             return [self._changed(state, before, points, touched, recent[-EACH:])]
-
-    def _tables(self, held: Held, columns: list[str] | None = None) -> list[pa.Table]:
-        """The rows of files, a row group at a time."""
-        files = [KeptFile(self.place, name) for name in held.names]
-        return [file.read_row_group(k, columns) for file in files for k in range(file.num_row_groups)]
 
     def _changed(
         self,
@@ -228,7 +200,7 @@ class Follower:
             return known[1]
 
     def _about(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"output": self.output, "version": self.version, "trouble": self.trouble}
+        found: dict[str, Any] = {"output": self.output.name, "version": self.version, "trouble": self.trouble}
         if (state := self.state) is None:
             return found
         queries = [

@@ -8,54 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from threading import Lock
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fogline.output.files import KeptFile, counted
 from fogline.output.folder import Folder
-from fogline.output.views import keys_of as columns_of_groups
+from fogline.output.views import NewestTables
 from fogline.page.state import Row, keys_of, numbers, texts
-from fogline.pipeline.names import NEAR, NEXT, WHY, next_by
+from fogline.pipeline.names import NEAR, NEXT, next_by
 from fogline.queries import Asked
 from fogline.query import Query
 from fogline.rows.changes import of_query
 
 SENT = 1500  # rows near the answer that a browser is given, at most
-Key = tuple[Any, ...]
 Group = tuple[str | None, ...]  # as a browser names it; empty: all
-
-
-class NewestTables:
-    """The newest table of each group, of one kind, and the file that it lies in."""
-
-    def __init__(self, place: Folder, kind: str) -> None:
-        self.place, self.kind = place, kind
-        self.keys: list[str] = []
-        self.tables: dict[Key, pa.Table] = {}
-        self.files: dict[Key, str] = {}
-        self.batch = -1
-
-    def begin(self, asked: Asked) -> None:
-        """Of another run."""
-        self.keys = columns_of_groups(asked, self.kind)
-        self.tables, self.files, self.batch = {}, {}, -1
-
-    def poll(self, upto: int) -> bool:
-        """Read the files that have come since, up to a batch; whether there were any."""
-        fresh = [held for held in counted(self.place.listing(self.kind)) if self.batch < held.last <= upto]
-        for held in fresh:
-            for name in held.names:
-                for key, part in split(without_why(self.place, name), self.keys).items():
-                    self.tables[key], self.files[key] = part, name
-            self.batch = held.last
-        return bool(fresh)
-
-    def all(self) -> pa.Table | None:
-        """Of all groups; None: there is nothing."""
-        parts = [table for table in list(self.tables.values()) if table.num_rows]  # the reading thread may add one
-        return pa.concat_tables(parts, promote_options="permissive") if parts else None
 
 
 class Views:
@@ -87,23 +53,6 @@ class Views:
                 return list(dict.fromkeys(file for key, file in self.near.files.items() if key[0] == name))
             shown = {tuple(None if each is None else str(each) for each in key): key for key in self.near.files}
             return [self.near.files[shown[group]]] if group in shown else []
-
-
-def without_why(place: Folder, name: str) -> pa.Table:
-    """A file of rows near the answer, without their explanations."""
-    file = KeptFile(place, name)
-    return file.read([each for each in file.schema_arrow.names if each != WHY])
-
-
-def split(table: pa.Table, keys: list[str]) -> dict[Key, pa.Table]:
-    """The rows of each group; one without an id stands for a group of which there is nothing to show."""
-    if not keys:
-        return {(): table.filter(pc.is_valid(table["id"]))}
-    rows: dict[Key, list[int]] = {}
-    for k, key in enumerate(zip(*(table[name].to_pylist() for name in keys), strict=True)):
-        rows.setdefault(key, []).append(k)
-    parts = {key: table.take(pa.array(which)) for key, which in rows.items()}
-    return {key: part.filter(pc.is_valid(part["id"])) for key, part in parts.items()}
 
 
 def near_rows(table: pa.Table | None, queries: list[tuple[int, str | None, Query]], group: Group = ()) -> list[Row]:

@@ -14,6 +14,7 @@ CHECKPOINT = "checkpoint"
 MARK = f"{CHECKPOINT}/fogline.json"
 REPOSITORIES = "repositories"  # in about.json: those that the run has had, the last one it has
 ANSWERS = "answers"
+CURRENT = "answer/current.parquet"  # the answer now, for any tool that reads Parquet
 ALARMS = "alarms.json"  # groups that are near a limit
 CHANGES, REJECTS, HEALTH = KINDS = ("changes", "rejects", "health")
 SCORES = "scores"  # a column of health: of values that were hidden for a moment, as JSON (`fogline.impute.scores`)

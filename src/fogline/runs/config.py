@@ -1,4 +1,10 @@
-"""May a run go on in a folder that another may have begun, and if not, what differs?"""
+"""What is a run, may it go on in a folder that another may have begun, and what does the folder know of it?
+
+The folder (`Output`) holds the checkpoint and, unless they go elsewhere alone, the batches (`output.folder_sink`).
+`about.json` remembers the query, the columns of the stream, where it came from and where its batches go; going on with
+another is refused, and the error names what differs. It also holds a mark that lies in the checkpoint too: the numbers
+of batches are those of that checkpoint and of no other.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +22,14 @@ import pyarrow.compute as pc
 from fogline.errors import FoglineError
 from fogline.files.listing import absolute, folders_in, plain
 from fogline.files.options import Options
+from fogline.impute.own import ImputeFunction
+from fogline.impute.protocol import Imputer
 from fogline.kafka.client import TopicOptions
 from fogline.output.about import Alarms, read_about, write_about
 from fogline.output.files import counted
 from fogline.output.folder import Folder
 from fogline.output.folder_sink import BatchFolder, schemas_of
-from fogline.output.sink import RunInfo, Sink, places_of
+from fogline.output.sink import RunInfo, Sink, close_all, places_of
 from fogline.pipeline.limits import Full, GroupLimits
 from fogline.pipeline.names import ABOUT, CHANGES, CHECKPOINT, HEALTH, HERE, KINDS, MARK, REJECTS, REPOSITORIES, VIEWS
 from fogline.pipeline.plan import BUCKETS
@@ -139,18 +147,9 @@ def refuse_subfolders(stream: str) -> None:
         )
 
 
-# --- output ---
-# What does the folder of a run know of it, and where do its batches go?
-#
-# The folder holds the checkpoint and, unless they go elsewhere alone, the batches (`output.folder_sink`). `about.json`
-# remembers the query, the columns of the stream, where it came from and where its batches go; going on with another
-# is
-# refused. It also holds a mark that lies in the checkpoint too: the numbers of batches are those of that checkpoint
-# and
-# of no other.
-
 SPARK, EMBEDDED = ENGINES = ("spark", "embedded")
 PLANNED = (
+    "imputer",
     "every",
     "lateness",
     "ahead",
@@ -179,6 +178,7 @@ class RunConfig:
     hindsight: bool | None = None  # whether gaps are revised by later readings; None: where that was learnt
     options: Options = field(default_factory=Options)  # how files are read; what is not stated is looked for
     topic: TopicOptions | None = None  # how a topic of Kafka is read; None: as usual, or the stream is none
+    imputer: Imputer | ImputeFunction | None = None  # the user's own, asked first
     engine: str = SPARK  # what carries rows and state between stages: one of ENGINES
     sinks: tuple[Sink, ...] = ()  # where batches go, beside the folder
     accepts: bool = False  # going on with another repository than before
@@ -335,6 +335,10 @@ class Output:
                 "knows one way to name what is in the answer; run them apart, or write to --output alone."
             )
         return RunInfo(self.mark, query, schemas_of(plan), tuple(member_key(query)), last, remark, self.new)
+
+    def close(self) -> None:
+        """No more batches come from this process."""
+        close_all(self.sinks)
 
     def shape(self) -> dict[str, Any] | None:
         """The columns of the stream as they were when the run began; None: it begins now. Another run is refused."""

@@ -19,15 +19,14 @@ from fogline.files.listing import absolute, files_of, is_local
 from fogline.files.settled import Layout
 from fogline.files.unread import Unread
 from fogline.output.folder import LocalFolder
-from fogline.output.sink import begin_all, close_all
 from fogline.pipeline.plans import AnyPlan
 from fogline.pipeline.report import Journal
 from fogline.runs.batch import from_packed, write_batch
-from fogline.runs.config import Output, RunConfig, RunStatus, refuse_old_checkpoint
+from fogline.runs.config import RunConfig, RunStatus, refuse_old_checkpoint
 from fogline.runs.embedded_state import EmbeddedState, Intent
 from fogline.runs.evaluation import Evaluation
 from fogline.runs.spill import COLLECTED, Carrier, Spill
-from fogline.runs.start import as_begun, layout_for, moved, plans_for_files
+from fogline.runs.start import StreamRun, layout_for, plan_for_files
 from fogline.runs.taken import ROWS, FileRows, FoundFile, TakenFiles, batch_of
 from fogline.state.sqlite import refuse_network
 
@@ -35,7 +34,7 @@ PAUSE = 0.2  # seconds between looks for new files
 _PACKED = pa.schema([("kind", pa.string()), ("part", pa.binary())])
 
 
-class Embedded:
+class Embedded(StreamRun):
     """One stream being watched into a folder, by this process."""
 
     def __init__(
@@ -52,9 +51,7 @@ class Embedded:
                 )
         self.place = LocalFolder(absolute(config.output))
         refuse_network(self.place.root)
-        self.config, self.report, self.remark = as_begun(config, self.place), report, remark
-        self.output = Output(self.place, self.config)
-        self.status = RunStatus()
+        super().__init__(config, self.place, report, remark)
         self.unread: Unread | None = None
         self.state: EmbeddedState | None = None
 
@@ -70,31 +67,46 @@ class Embedded:
 
         A batch has at most so many files and rows; a file that has more goes on in the next one.
         """
-        sizes = files_per_batch, max_rows_per_batch or ROWS
-        layout, new = layout_for(self.output, clock, self.remark)
-        plan, after = plans_for_files(self.output, layout, follow=follow)
-        if new:
-            self.output.begin(layout.to_dict(), plan.buckets)
-        state = self.state = EmbeddedState(self.place, self.output.mark)
-        refuse_old_checkpoint(self.place, state.batch + (state.intent() is not None), self.config.output)
-        begin_all(self.config.sinks, self.output.info(plan, None if state.batch < 0 else state.batch, self.remark))
-        log = TakenFiles(state, self.config.stream, by_name=self.output.by_name)
-        self.unread = Unread(self.config.stream, log, by_name=log.by_name)
+        self.layout, new = layout_for(self.output, clock, self.remark)
+        self.sizes = files_per_batch, max_rows_per_batch or ROWS
+
+        def planned(config: RunConfig) -> AnyPlan:
+            return plan_for_files(config, self.layout, follow=follow, buckets=self.output.buckets)
+
+        plan = self.begin(self.layout.to_dict() if new else None, planned)
+        self.unread = Unread(self.config.stream, self.log, by_name=self.log.by_name)
         for text in self.unread.begin():
             self.remark(text)
-        begun = EmbeddedRun(self, layout, plan, state, log, *sizes)
-        if after is None:
-            return begun
-        begun.finish()
-        self.config = moved(self.config)
-        self.output.move(self.config, state.batch + 1)
-        return EmbeddedRun(self, layout, after, state, log, *sizes)
+        return EmbeddedRun(self, self.layout, plan, self._opened, self.log, *self.sizes)
+
+    def open(self) -> None:
+        """The state of all stages, and the files that were taken."""
+        self._close_state()
+        state = self.state = EmbeddedState(self.place, self.output.mark)
+        refuse_old_checkpoint(self.place, state.batch + (state.intent() is not None), self.config.output)
+        self.log = TakenFiles(state, self.config.stream, by_name=self.output.by_name)
 
     def close(self) -> None:
         """No more batches come from this process."""
+        self._close_state()
+        super().close()
+
+    def _close_state(self) -> None:
         if self.state is not None:
             self.state.close()
-        close_all(self.config.sinks)
+
+    def last(self) -> int | None:
+        """The last batch that is committed; None: none."""
+        return None if self._opened.batch < 0 else self._opened.batch
+
+    def finish(self, plan: AnyPlan) -> None:
+        """Do the batch that was begun and not finished, if there is one."""
+        EmbeddedRun(self, self.layout, plan, self._opened, self.log, *self.sizes).finish()
+
+    @property
+    def _opened(self) -> EmbeddedState:
+        assert self.state is not None
+        return self.state
 
     def look(self) -> None:
         """Remark on files that are not read, each once."""

@@ -1,4 +1,13 @@
-"""How much memory has this machine, and how much has this process had? Linux states it; elsewhere it is not known."""
+"""How much memory will a run take? Estimated before it starts, on the first rows of its stream.
+
+A sample goes the whole way of a row, in this process and without a trace. That shows how many rows come in how long a
+time, how many of them are live, and how many bytes each takes (`pipeline.loaded`). What lies beyond the sample is
+estimated: the window is rate times lifetime; live rows grow with the window as they did within the sample, by a power
+of its logarithm, as skylines do; ids that were not met yet are as many as those met only once let expect (Good and
+Turing). The rest are rough constants; `benchmarks/memory.py` shows how far off they are.
+
+How much memory this machine has, and this process has had, Linux states; elsewhere it is not known.
+"""
 
 from __future__ import annotations
 
@@ -53,17 +62,6 @@ def _number(path: Path, pattern: re.Pattern[str]) -> int | None:
         return None
     return None if found is None else 1024 * int(found[1])
 
-
-# --- estimate ---
-# How much memory will a run take? Estimated before it starts, on the first rows of its stream.
-#
-# A sample goes the whole way of a row, in this process and without a trace. That shows how many rows come in how long
-# a
-# time, how many of them are live, and how many bytes each takes (`pipeline.loaded`). What lies beyond the sample is
-# estimated: the window is rate times lifetime; live rows grow with the window as they did within the sample, by a
-# power
-# of its logarithm, as skylines do; ids that were not met yet are as many as those met only once let expect (Good and
-# Turing). The rest are rough constants; `benchmarks/memory.py` shows how far off they are.
 
 SAMPLE = 20_000  # rows, …
 STEP = 1_000  # … so many at a time

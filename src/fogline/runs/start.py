@@ -1,37 +1,178 @@
-"""With which repository does a run go on?
+"""How does a run begin, or go on, whatever carries its rows?
 
-With the version it was begun with, also when the repository's folder has a newer one by now: its state was made with
-that, and the folder keeps it. Unless the caller accepts another one: then what was imputed stays, and what comes from
-the next batch on is imputed by that one. A batch that was begun and not finished is finished as it was begun, since
-parts of it may have been written.
+`StreamRun` is what every engine begins, goes on and ends a run by. Before it, `ready` looks at all that can be wrong
+with a command, before a folder is made and before an engine is started, which takes seconds: so a start that fails
+leaves nothing behind that would refuse the command that was meant.
 
-A run that has moved needs all repositories that it had: a group that has been silent since is still as one of them
-left it. The output's `about.json` knows them, where they lay, and from which batch on each was the run's.
+A run goes on with the version of the repository that it was begun with, also when the repository's folder has a newer
+one by now: its state was made with that, and the folder keeps it. Unless the caller accepts another one: then what was
+imputed stays, and what comes from the next batch on is imputed by that one. A batch that was begun and not finished is
+finished as it was begun, since parts of it may have been written. A run that has moved needs all repositories that it
+had: a group that has been silent since is still as one of them left it. The output's `about.json` knows them, where
+they lay, and from which batch on each was the run's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from threading import current_thread, main_thread
+from time import perf_counter, sleep
+from typing import Any, Protocol
 
 from fogline.durable import must_be_writable
 from fogline.errors import FoglineError, HistoryError
 from fogline.files.layout import layout_of
-from fogline.files.listing import absolute, files_of, is_local, must_be_apart, size_of
+from fogline.files.listing import absolute, files_of, is_local, must_be_apart, must_exist, size_of
 from fogline.files.one_file import bytes_per_row
 from fogline.files.reading import batches
 from fogline.files.settled import Layout
+from fogline.files.unread import not_read
 from fogline.output.about import read_about
 from fogline.output.folder import Folder, LocalFolder
+from fogline.output.sink import begin_all
 from fogline.pipeline.names import REPOSITORIES
 from fogline.pipeline.plan import BUCKETS, Plan
 from fogline.pipeline.plans import AnyPlan, plan_of
 from fogline.repository import cache
 from fogline.repository.repository import Repository
-from fogline.runs.config import PLANNED, Output, RunConfig, has_batches
+from fogline.runs.config import PLANNED, Output, RunConfig, RunStatus, has_batches
 from fogline.runs.estimate import Estimate, estimate
+
+SECONDS = 2.0  # that an estimate may take, about
+LOOK = 5.0  # seconds between looks for files that are not read
+PAUSE = 0.5  # seconds between looks for a first file
+
+
+class Started(Protocol):
+    """The batches of a run, one after another, as a streaming query of Spark gives them."""
+
+    @property
+    def status(self) -> Mapping[str, Any]:
+        """Whether a batch is under way: "isTriggerActive"."""
+
+    def awaitTermination(self, timeout: float | None = None) -> bool | None:
+        """Wait so many seconds, and do what is to be done; whether that was the end."""
+
+    def stop(self) -> None:
+        """Do no more."""
+
+
+class StreamRun:
+    """One stream on its way into an output folder and sinks.
+
+    What engines differ in: where their state lies (`open`), which batch they have committed last (`last`), and how a
+    batch is finished that was begun (`finish`).
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        place: Folder,
+        report: Callable[[RunStatus], None] = lambda status: None,
+        remark: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.config, self.report, self.remark = as_begun(config, place), report, remark
+        self.output = Output(place, self.config)
+        self.status = RunStatus()
+
+    def start(
+        self,
+        *,
+        follow: bool = False,
+        files_per_batch: int | None = None,
+        max_rows_per_batch: int | None = None,
+        clock: str | None = None,
+    ) -> Started:
+        """Begin, or go on where an earlier run stopped. Without `follow` it ends when all files are read."""
+        raise NotImplementedError
+
+    def to_the_end(
+        self,
+        *,
+        follow: bool = False,
+        stopping: Callable[[], None] = lambda: None,
+        signals: Sequence[signal.Signals] = (signal.SIGINT,),
+        **how: Any,
+    ) -> None:
+        """Read all files that are there, then follow those that come, if that is wanted; until the end or a signal.
+
+        The first signal calls `stopping`, and the batch is finished; a second one is a KeyboardInterrupt, which leaves
+        the batch to the next start. `how`: as `start` takes it.
+        """
+        if self._waited_for(self.start(**how), stopping, signals) and follow:
+            self._waited_for(self.start(follow=True, **how), stopping, signals)
+        self.look()
+
+    def _waited_for(self, started: Started, stopping: Callable[[], None], signals: Sequence[signal.Signals]) -> bool:
+        """Wait until it ends; whether it ended by itself."""
+        asked: list[int] = []
+
+        def stop(*_: Any) -> None:
+            if asked:
+                raise KeyboardInterrupt
+            asked.append(self.status.batch)
+            stopping()
+
+        here = signals if current_thread() is main_thread() else ()  # in other threads Python hears of no signals
+        before = [signal.signal(each, stop) for each in here]  # Spark's own handler would cancel the batch
+        try:
+            looked = perf_counter()
+            while not started.awaitTermination(0.2):
+                if perf_counter() - looked > LOOK:
+                    self.look()
+                    looked = perf_counter()
+                if asked and (self.status.batch > asked[0] or not started.status["isTriggerActive"]):
+                    break
+        finally:
+            try:
+                started.stop()
+            finally:
+                for each, handler in zip(here, before, strict=True):
+                    signal.signal(each, handler)
+        return not asked
+
+    def look(self) -> None:
+        """Remark on what is new around the stream, such as files that are not read, each once."""
+
+    def begin(self, shape: dict[str, Any] | None, planned: Callable[[RunConfig], AnyPlan]) -> AnyPlan:
+        """The plan of the next batch; the folder and all sinks are ready for it.
+
+        `shape`: what the folder is to know of the columns of a run that begins now; None: it goes on. `planned` makes
+        the plan of a config. Where the run goes on with another repository, what was begun with the one before is
+        finished first.
+        """
+        plan, after = planned(self.config), None
+        if self.config.successor is not None:
+            after = planned(moved(self.config))
+            must_fit(plan, after)
+        if shape is not None:
+            self.output.begin(shape, plan.buckets)
+        self.open()
+        begin_all(self.config.sinks, self.output.info(plan, self.last(), self.remark))
+        if after is None:
+            return plan
+        self.finish(plan)
+        self.config, last = moved(self.config), self.last()
+        self.output.move(self.config, 0 if last is None else last + 1)
+        return after
+
+    def open(self) -> None:
+        """The engine's own state is there from now on."""
+
+    def last(self) -> int | None:
+        """The last batch that the engine has committed; None: none."""
+        raise NotImplementedError
+
+    def finish(self, plan: AnyPlan) -> None:
+        """Finish the batch that was begun, if there is one, by this plan."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """No more batches come from this process."""
+        self.output.close()
 
 
 def as_begun(config: RunConfig, place: Folder) -> RunConfig:
@@ -122,16 +263,6 @@ def begun_with(place: Folder, output: str, known: Repository) -> Repository:
         ) from None
 
 
-# --- starting ---
-# May this run begin, or go on?
-#
-# All that can be wrong with a command is looked at before a folder is made and before an engine, which takes seconds,
-# is
-# started: so a start that fails leaves nothing behind that would refuse the command that was meant.
-
-SECONDS = 2.0  # that an estimate may take, about
-
-
 def ready(config: RunConfig, *, clock: str | None = None, remark: Callable[[str], None] = lambda text: None) -> None:
     """An error, if this run can neither begin nor go on; nothing is written.
 
@@ -146,6 +277,25 @@ def ready(config: RunConfig, *, clock: str | None = None, remark: Callable[[str]
             )
     if is_local(config.stream) and is_local(config.output):
         _looked_at(config, clock, remark)
+
+
+def wait_for_files(stream: str, remark: Callable[[str], None]) -> None:
+    """Until there is a file with anything in it."""
+    if not is_local(stream) or any(map(size_of, files_of(stream))):
+        return
+    why = f"{stream!r} holds no rows yet."
+    try:
+        must_exist(stream)
+    except FoglineError as error:
+        why = " ".join(str(error).split())
+    remark(f"{why} Waiting for the first file; Ctrl-C ends it.")
+    named = set[str]()
+    while not any(map(size_of, files_of(stream))):
+        new = [text for text in not_read(stream) if text not in named]
+        for text in new:
+            remark(text)
+        named.update(new)
+        sleep(PAUSE)
 
 
 def expected(config: RunConfig, *, clock: str | None, batch: int) -> list[Estimate]:

@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, parse_qsl, quote, urlsplit
 import pyarrow as pa
 
 from fogline.errors import FoglineError, QueryError, did_you_mean
-from fogline.files.listing import absolute, is_local, plain
+from fogline.files.listing import absolute, is_local, must_be_apart, plain
 from fogline.output.sink import Sink, places_of
 
 
@@ -111,6 +111,21 @@ def sink_for(url: str, *, typed: bool = False) -> Sink:
         raise
     except ValueError:  # of the parts of an address
         raise QueryError(f"{shown(url)!r} is no address that can be read; look at its host and port.") from None
+
+
+def sinks_of(sinks: Sequence[Sink | str], folder: str, stream: str | None = None) -> tuple[Sink, ...]:
+    """What a run was given as sinks, as sinks: objects with `put`, or texts that name places.
+
+    `folder`: its own; `stream`: the files that it reads. Neither may be among the places.
+    """
+    places = tuple(sink_for(each) if isinstance(each, str) else each for each in sinks)
+    for each in places:
+        if not callable(getattr(each, "put", None)):
+            raise FoglineError(f"a sink is an object with put(number, changes, rejects, health), not {each!r}.")
+        if stream is not None and (path := getattr(each, "path", None)) is not None:
+            must_be_apart(stream, str(path))
+    refuse_overlaps(places, folder)
+    return places
 
 
 def refuse_overlaps(sinks: Sequence[Sink], folder: str) -> None:

@@ -1,9 +1,13 @@
-"""How does Spark notice that a checkpoint belongs to another plan, before any row is read?
+"""What did Spark mean? Its errors become Fogline's own, one sentence each.
 
-State of another plan refuses itself (`pipeline.state`), but only where its key is met again; with other columns in `by`
-there are other keys, and the old state would lie unread. Spark compares the types of a checkpoint's state variables
-before each first batch. So there is a variable that never has a value, whose type stands for the plan: one field for
-each part of its description, named by it, with a decimal type whose scale is a digit of the plan's digest.
+A job that fails in a Python worker comes back as a Java stack with Fogline's sentence somewhere in it; a file that
+cannot be read comes back as an error class in capitals. Of what is not known by name, the deepest cause is shown.
+
+One error Fogline provokes itself: a checkpoint of another plan must be refused before any row is read. State of another
+plan refuses itself (`pipeline.state`), but only where its key is met again; with other columns in `by` there are other
+keys, and the old state would lie unread. Spark compares the types of a checkpoint's state variables before the first
+batch. So there is a variable that never has a value, whose type stands for the plan: one field for each part of its
+description, named by it, with a decimal type whose scale is a digit of the plan's digest.
 """
 
 from __future__ import annotations
@@ -80,9 +84,6 @@ def _plain(word: str) -> str:
     return text.replace("_point_", ".").replace("_", " ")
 
 
-# --- topic_errors ---
-# What does Spark mean, when it has trouble with a topic while a run goes on?
-
 _LOST = re.compile(r"failOnDataLoss|KAFKA_DATA_LOSS|OffsetOutOfRangeException")
 _AWAY = re.compile(
     r"org\.apache\.kafka\.common\.errors\.(?:TimeoutException|DisconnectException)|"
@@ -91,7 +92,7 @@ _AWAY = re.compile(
 
 
 def of_topic(text: str) -> FoglineError | None:
-    """The error behind Spark's words, if it is about a topic.
+    """The error behind Spark's words, if it is about a topic that a run reads.
 
     >>> of_topic("… org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment …")
     FoglineError('no broker of the topic answers any more; start the same command when it is back: it goes on.')
@@ -107,15 +108,6 @@ def of_topic(text: str) -> FoglineError | None:
         )
     return None
 
-
-# --- errors ---
-# What did Spark mean?
-#
-# A job that fails in a Python worker comes back as a Java stack with our sentence somewhere in it; a file that cannot
-# be
-# read comes back as an error class in capitals. Here they become Fogline's own errors again, one sentence each; of
-# what
-# is not known by name, the deepest cause is shown.
 
 SPARK_REPORTS = "Spark reports"
 GO_ON = "run the same command again: it goes on from there"

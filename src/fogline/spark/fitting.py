@@ -1,6 +1,11 @@
-"""How far is it?
+"""How does a history of any size become a repository?
 
-While a Spark job runs, a thread counts the tasks that are done and reports them to the caller's function.
+By the recipe of `repository.fit`; Spark only carries it out. Each partition writes its columns as numbers, the parts of
+a column are joined, then each step of the recipe is one job with one task per attribute. Tasks write their arrays into
+the repository's folder and map what earlier jobs left there, so every worker must see that folder. The driver maps the
+arrays, too: it looks up what each sensor has read last in the newest two million rows.
+
+Rows are put in the order of (time, id, groups), so the repository does not depend on files and partitions.
 """
 
 from __future__ import annotations
@@ -36,7 +41,7 @@ from fogline.spark.partitions import context_of
 from fogline.spark.share import temporary_folder
 from fogline.spark.tables import quoted
 
-EVERY = 0.25  # seconds
+EVERY = 0.25  # seconds between reports of progress
 
 
 def silent(what: str, done: int, of: int) -> None:
@@ -45,7 +50,7 @@ def silent(what: str, done: int, of: int) -> None:
 
 @contextmanager
 def followed(spark: SparkSession, what: str, progress: Progress) -> Iterator[None]:
-    """Report how the jobs of this block come along."""
+    """While the jobs of this block run, a thread reports how many of their tasks are done."""
     context = None if progress is silent else context_of(spark)
     if context is None:  # a Connect server does not show its tasks
         yield
@@ -71,18 +76,6 @@ def followed(spark: SparkSession, what: str, progress: Progress) -> Iterator[Non
         over.set()
         thread.join()
 
-
-# --- fitting ---
-# How does a history of any size become a repository?
-#
-# By the recipe of `repository/fit`, which Spark only carries: every partition writes its columns as numbers; every
-# column
-# is joined; then each step of the recipe is one job with one task per attribute. Tasks write their arrays into the
-# repository's folder and map what earlier jobs left there; the driver maps them too, to look up what each sensor has
-# read
-# last in the newest two million rows. The folder must be one that every worker sees, as when it is used later.
-#
-# Rows are put in the order of (time, id, groups), so the repository does not depend on files and partitions.
 
 T = TypeVar("T")
 Kinds = Mapping[str, Column]  # columns without rows

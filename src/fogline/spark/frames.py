@@ -23,17 +23,16 @@ from fogline.impute.own import ImputeFunction
 from fogline.impute.protocol import Imputer
 from fogline.output.sink import Sink
 from fogline.pipeline.limits import STOP, GroupLimits
+from fogline.pipeline.plans import AnyPlan
 from fogline.queries import asked_of
 from fogline.query import Query
 from fogline.repository.repository import Repository
-from fogline.runs.config import Output, RunConfig
+from fogline.runs.config import PLANNED, RunConfig
 from fogline.runs.lock import holding
-from fogline.runs.start import as_begun
-from fogline.sinks.places import refuse_overlaps, sink_for
+from fogline.sinks.places import sinks_of
 from fogline.spark.errors import plainly
-from fogline.spark.hadoop import folder
 from fogline.spark.pipeline import plan_for
-from fogline.spark.writing import Writing
+from fogline.spark.writing import SparkRun
 
 FRAME = "dataframe:/"  # where the stream of such a run comes from, in about.json
 _CLOSING = 60.0  # seconds that sinks of a query that has ended may take to close
@@ -86,36 +85,37 @@ def run(
             "run puts batches into sinks of this process, which a server of Spark Connect cannot call: "
             "use a session of this process, or `watch` with a sink of Spark's."
         )
-    places = tuple(sink_for(each) if isinstance(each, str) else each for each in sinks)
+    root = absolute(fspath(checkpoint))
+    places = sinks_of(sinks, root)
     if not places:
         raise FoglineError("run needs at least one sink: an object with put, or a text that names a place.")
-    for each in places:
-        if not callable(getattr(each, "put", None)):
-            raise FoglineError(f"a sink is an object with put(number, changes, rejects, health), not {each!r}.")
-    root = absolute(fspath(checkpoint))
-    refuse_overlaps(places, root)
-    place = folder(root, df.sparkSession)
-    more: dict[str, Any] = {"hindsight": hindsight, "sinks": places, "keeps": False, "explain": explain}
-    more["limits"] = limits = GroupLimits.of(max_live, max_state, when_full)
-    asked = asked_of(query)
-    config = as_begun(RunConfig(FRAME, root, asked, repository, every, lateness, ahead, idle, **more), place)
+    more: dict[str, Any] = {
+        "imputer": imputer,
+        "hindsight": hindsight,
+        "sinks": places,
+        "keeps": False,
+        "explain": explain,
+    }
+    more["limits"] = GroupLimits.of(max_live, max_state, when_full)
+    config = RunConfig(FRAME, root, asked_of(query), repository, every, lateness, ahead, idle, **more)
     when = {"processingTime": "0 seconds"} if trigger is None else dict(trigger)
+    moves_idle = not when.get("availableNow") and not when.get("once")
     _wait_for_the_last(root)
     with ExitStack() as held, plainly():
         held.enter_context(holding(root, config.engine, remark))
-        writing = Writing(df.sparkSession, Output(place, config), remark=remark)
-        held.callback(writing.close)
-        writing.look_around()
-        writing.mend()
-        new = writing.output.shape() is None
-        how = {"every": every, "lateness": lateness, "imputer": imputer, "ahead": ahead, "idle": idle, "clock": clock}
-        how |= {"hindsight": hindsight, "explain": explain, "max_state": limits.max_state}
-        how["buckets"] = writing.output.buckets or buckets
-        moves = not when.get("availableNow") and not when.get("once")
-        plan = plan_for(df, asked, config.repository, moves_idle=moves, **how)
-        if new:
-            writing.output.begin({}, plan.buckets)
-        started = writing.start(df, plan, when)
+        running = SparkRun(df.sparkSession, config, remark=remark)
+        held.callback(running.close)
+        running.look_around()
+        running.mend()
+        new = running.output.shape() is None
+
+        def planned(config: RunConfig) -> AnyPlan:
+            how = {name: getattr(config, name) for name in PLANNED}
+            how |= {"clock": clock, "moves_idle": moves_idle, "buckets": running.output.buckets or buckets}
+            made: AnyPlan = plan_for(df, config.query, config.repository, **how)
+            return made
+
+        started = running.watch(df, {} if new else None, planned, when)
         _started[root] = started, _at_the_end(started, held.pop_all())
     return started
 

@@ -1,4 +1,15 @@
-"""How far has a run read its topic? What Spark's checkpoint knows of it."""
+"""How does a run on Spark read a topic of Kafka?
+
+Offsets are Spark's, in the checkpoint. Before a run starts, the driver asks the brokers, for some seconds: is the topic
+there, and does it still have what was not read yet? What is lost is an error that states it, or, if the user accepts
+that, a remark. The driver asks through the client that comes with Spark's connector, in its JVM.
+
+Spark's own source gives messages as bytes. The task that gets them parses the values with `fogline.files.messages`, as
+lines of files are parsed, so that no message stops the stream.
+
+Rows of a partition that lags come late where other partitions have moved the clock on. They are counted (`late`). Where
+lateness is 0 that is stated once, with the lateness by which no row of the newest batches would have been late.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +44,12 @@ from fogline.spark.files import Read
 
 Offsets = dict[int, int]  # by partition
 Bounds = dict[int, tuple[int, int]]  # by partition: the first offset that is there, and the next to come
+CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+SECONDS = 10  # for an answer of the brokers
+BATCHES = 4  # whose times are read once more, where partitions run apart
 _FOLDER = f"{CHECKPOINT}/offsets"
+_COMMITTED = {"isolation.level": "read_committed"}  # what a producer has taken back is no row
+_SECOND = 1e6  # microseconds
 
 
 def known_batches(output: Output) -> list[int]:
@@ -67,15 +83,6 @@ def losses(begun: Offsets, there: Bounds, topic: str) -> str:
     parts = [f"no longer has {', '.join(gone)}, which were not read yet"] if gone else []
     parts += [f"is not the one that was read: {', '.join(anew)}"] if anew else []
     return f"topic {topic!r} {'; it '.join(parts)}." if parts else ""
-
-
-# --- topic ---
-# How do messages become rows, in the tasks of Spark?
-#
-# Spark's own source gives them as bytes; the task that gets them parses the values with `fogline.files.messages`, as
-# lines of files are parsed, so that no message stops the stream.
-
-_COMMITTED = {"isolation.level": "read_committed"}  # what a producer has taken back is no row
 
 
 def messages(reader: Any, address: Address, options: TopicOptions, layout: Layout, given: dict[str, str]) -> DataFrame:
@@ -142,20 +149,10 @@ def beside_value(name: str, batch: pa.RecordBatch) -> pa.Array:
     return pa.array(last, pa.binary()).view(pa.string())
 
 
-# --- broker ---
-# What do the brokers of a topic know, asked by the driver before anything starts?
-#
-# Through the client that comes with Spark's connector, in the driver's JVM; where there is none, as with Spark
-# Connect,
-# nothing is asked, and Spark finds out.
-
-SECONDS = 10  # for an answer
-
-
 def ask(spark: SparkSession, address: Address, config: Config) -> Bounds | None:
     """Where each partition of the topic begins and ends; an error in words, if there is no answer.
 
-    None: there is no client of Kafka here to ask with.
+    None: there is no client of Kafka here to ask with, as with Spark Connect; Spark finds out.
     """
     jvm: Any = getattr(spark, "_jvm", None)
     if jvm is None or not callable(getattr(jvm.org.apache.kafka.clients.admin.AdminClient, "create", None)):
@@ -225,19 +222,12 @@ def in_words(causes: list[str], address: Address) -> FoglineError:
     return FoglineError(why)
 
 
-# --- apart ---
-# Do the partitions of a topic run apart, and how much lateness would have sufficed?
-#
-# Rows of a partition that lags come late where others have moved the clock on. They are counted (`late`), and that is
-# stated once, with the lateness by which no row of the newest batches would have been late: how far their times lie
-# behind the newest one of the batches before. For that the times of the newest batches are read once more.
-
-BATCHES = 4  # that are read once more
-_SECOND = 1e6  # microseconds
-
-
 class PartitionsApart:
-    """Looks at the batches of a run whose lateness is 0."""
+    """Do the partitions of a topic run apart in a run whose lateness is 0, and how much lateness would have sufficed?
+
+    As much as times of the newest batches lie behind the newest time of the batches before; for that the times of these
+    batches are read once more.
+    """
 
     def __init__(
         self, spark: SparkSession, output: Output, address: Address, options: TopicOptions, layout: Layout
@@ -329,18 +319,6 @@ def needed(batches: list[tuple[float, float]]) -> float:
 def _length(found: float, kind: pa.DataType) -> str:
     """A length of time as --lateness takes it."""
     return f"'{int(np.ceil(found / _SECOND))} seconds'" if pa.types.is_timestamp(kind) else f"{np.ceil(found):g}"
-
-
-# --- kafka ---
-# Which topic does a run on Spark read, and may it?
-#
-# Offsets are Spark's, in the checkpoint. Before a run starts, the driver asks the brokers, for some seconds: is the
-# topic
-# there, and does it still have what was not read yet? What is lost is an error that states it, or, if the user
-# accepts
-# that, a remark.
-
-CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 
 
 class Topic:

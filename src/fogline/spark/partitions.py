@@ -1,12 +1,12 @@
-"""How many parts shall the state of a query have?
+"""How many tasks can this session run at once, and how many parts shall the state of a query have?
 
 A checkpoint keeps the number of its first run for life, and every micro-batch opens as many state stores. So there are
 as many parts as tasks can run at once: on one machine its cores, on a cluster what it may become, not what has come in
 the first second. A cluster is believed to have at least 8 cores; where dynamic allocation has no limit, at most 200,
 which is Spark's own default. `spark.sql.shuffle.partitions` of a user's own has the last word.
 
-Buckets of sensors, and shelves of groups, are a multiple of them, and are called by numbers that Spark's hash puts into
-one part after the other: called 0, 1, 2 …, a third of the parts would stay empty, and others have three.
+Buckets of sensors and shards of groups are a multiple of them. Their numbers are chosen so that Spark's hash puts them
+into one part after the other: with 0, 1, 2 … a third of the parts would stay empty, and others have three.
 """
 
 from __future__ import annotations
@@ -136,18 +136,11 @@ def _wait(spark: SparkSession) -> None:
         time.sleep(1.0)
 
 
-# --- waking ---
-# How do Python workers start while a query is still being planned?
-#
-# Spark starts the daemon of its Python workers with the first task that needs one, and the daemon imports Fogline,
-# for
-# seconds during which the first batch waits. A small job, meanwhile, has it started by then.
-
-
 def wake(spark: SparkSession) -> Thread:
-    """Have workers started, beside what the caller does. It may fail without harm: they also start when needed.
+    """Start Python workers by a small job beside what the caller does, such as planning a query.
 
-    On a cluster, what is looked at before the first batch starts them on every machine (`spark.preflight`).
+    Else the first task that needs a worker waits some seconds, while the workers' daemon imports Fogline. The job may
+    fail without harm. On a cluster it does nothing: `spark.preflight` starts workers on every machine.
     """
 
     def job() -> None:

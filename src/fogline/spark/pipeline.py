@@ -43,7 +43,7 @@ from fogline.saved import table_as_bytes, table_from_bytes
 from fogline.spark.files import Read, reader
 from fogline.spark.partitions import PARTITIONS, bucket_labels
 from fogline.spark.processors import GroupProcessor, SensorProcessor, ShelfProcessor, as_keyed, labelled, shelved
-from fogline.spark.session import warn_once
+from fogline.spark.session import must_keep_streams, warn_once
 from fogline.spark.share import shared
 
 _PARCELS = "shelf int, parcel binary, event timestamp"
@@ -112,6 +112,7 @@ def journal(df: DataFrame, plan: AnyPlan, spill: Spill | None = None, read: Read
     """
     if not df.isStreaming:
         return _parcels(df, plan, read).groupBy("shelf").applyInArrow(_at_the_end(plan), _JOURNAL)
+    must_keep_streams(df.sparkSession)
     warn_once(df.sparkSession)
     # The projection takes the event time away from the operator that follows: the watermark moves its timers, but there
     # is no column left by which it could drop late rows.
@@ -261,6 +262,7 @@ def impute(df: DataFrame, query: Query, repository: Repository) -> DataFrame:
     buckets = dealt(df, plan).groupBy("bucket")
     if not df.isStreaming:
         return buckets.applyInArrow(_remembered_by_sensor(plan), schema)
+    must_keep_streams(df.sparkSession)
     packed = buckets.transformWithStateInPandas(ImputeProcessor(plan), "part binary", "Update", "None")
     return packed.mapInArrow(_opened, schema)
 

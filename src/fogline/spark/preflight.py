@@ -1,4 +1,10 @@
-"""Which executors does a cluster have, and how is each of them given a task?"""
+"""Can every worker of a cluster do its part? Looked at before the first batch, so that a run fails at once, in words.
+
+One small task on each executor states what it sees: the same Fogline, the same Python, the repository with its
+fingerprint, and in each folder that must be shared a token that the driver has written; the driver reads what each
+worker has written there. Without this, Spark takes a checkpoint that is not shared, without a word, and loses it with
+the first restart. A local master has nothing to look at. Executors that come later are not looked at.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +42,11 @@ from fogline.spark.share import is_sent
 
 PATIENCE = 30.0  # seconds until it is remarked that no executor has come
 LOOK = 0.5  # seconds between looks
+BESIDE = ("numpy", "numba", "pyarrow", "pyspark")  # packages that should be the same
+LOOKS, PAUSE = 10, 0.2  # for files that other machines have written
+PACKING = "docs/cluster.md shows how to pack an environment for all workers"
+
+Finding = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,23 +129,6 @@ def noting_failures(spark: SparkSession, failed: dict[Executor, str]) -> Iterato
 
 def _seq(jvm: Any, values: Any) -> Any:
     return jvm.scala.jdk.javaapi.CollectionConverters.asScala(values).toSeq()
-
-
-# --- preflight ---
-# Can every worker do its part? Looked at before the first batch, so that a run fails at once, in words, or not at
-# all.
-#
-# One small task on each executor states what it sees: the same Fogline, the same Python, the repository with its
-# fingerprint, and in each folder that must be shared a token that the driver has written; the driver reads what each
-# worker has written there. Without it Spark takes a checkpoint that is not shared, without a word, and loses it with
-# the
-# first restart. A local master has nothing to look at. Executors that come later are not looked at.
-
-BESIDE = ("numpy", "numba", "pyarrow", "pyspark")  # packages that should be the same
-LOOKS, PAUSE = 10, 0.2  # for files that other machines have written
-PACKING = "docs/cluster.md shows how to pack an environment for all workers"
-
-Finding = Mapping[str, Any]
 
 
 def preflight(

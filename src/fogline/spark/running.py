@@ -1,4 +1,4 @@
-"""Where does a run on Spark get its rows from: files, or a topic of Kafka?"""
+"""How does a stream of files, or a topic of Kafka, become a folder of changes on Spark?"""
 
 from __future__ import annotations
 
@@ -9,21 +9,19 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from fogline.files.listing import absolute, is_local
+from fogline.files.listing import is_local
 from fogline.files.settled import Layout
 from fogline.files.unread import Unread
 from fogline.kafka.client import is_topic
 from fogline.pipeline.plans import AnyPlan
 from fogline.runs.checkpoint import SourceLog
 from fogline.runs.config import PLANNED, Output, RunConfig, RunStatus
-from fogline.runs.start import as_begun, moved
 from fogline.spark import files
 from fogline.spark.errors import plainly
 from fogline.spark.files import Read
-from fogline.spark.hadoop import folder
 from fogline.spark.kafka import Topic, reader
 from fogline.spark.pipeline import plan_for
-from fogline.spark.writing import Writing
+from fogline.spark.writing import SparkRun
 
 Remark = Callable[[str], None]
 
@@ -80,31 +78,10 @@ def opened(
     return Source(stream, layout, shape is None, files.reader(layout), look)
 
 
-# --- running ---
-# How does a stream of files become a folder of changes, and survive the night?
-#
-# `Run` reads files as they come, watches, and after each micro-batch puts what it has to report into the output
-# folder
-# (`runs.config`) and other sinks (`spark.writing`). Spark's checkpoint lies in the same folder.
+class Run(SparkRun):
+    """Files as they come, or a topic, being watched into a folder."""
 
-
-class Run:
-    """One stream being watched into a folder."""
-
-    def __init__(
-        self,
-        spark: SparkSession,
-        config: RunConfig,
-        report: Callable[[RunStatus], None] = lambda status: None,
-        remark: Callable[[str], None] = lambda text: None,
-    ) -> None:
-        place = folder(absolute(config.output), spark)
-        config = as_begun(config, place)
-        self.spark, self.config, self.remark = spark, config, remark
-        self.output = Output(place, config)
-        self.writing = Writing(spark, self.output, report, remark)
-        self.status = self.writing.status
-        self.source: Source | None = None
+    rows: Source | None = None  # once it has started
 
     def start(
         self,
@@ -120,43 +97,24 @@ class Run:
         A batch has so many files or, without, files of about so many rows; of a topic its options state it.
         `clock`: what times that are texts mean, "number" or "timestamp"; without, the first rows show it.
         """
-        config = self.config
-        self.source = self._source(files_per_batch, max_rows_per_batch, clock)
-        source, layout = self.source.stream, self.source.layout
-        with plainly():
+        self.look_around()
+        self.mend()
+        how: dict[str, Any] = {"files_per_batch": files_per_batch, "max_rows_per_batch": max_rows_per_batch}
+        self.rows = rows = opened(self.spark, self.output, **how, clock=clock, remark=self.remark)
+        layout = rows.layout
+
+        def planned(config: RunConfig) -> AnyPlan:
             how = {name: getattr(config, name) for name in PLANNED}
-            how |= {
-                "clock": layout.clock or None,
-                "versions": layout.versions or None,
-                "moves_idle": follow,
-                "buckets": self.output.buckets,
-            }
+            how |= {"clock": layout.clock or None, "versions": layout.versions or None, "formers": config.formers}
+            how |= {"moves_idle": follow, "buckets": self.output.buckets, "schema": layout.schema}
+            made: AnyPlan = plan_for(rows.stream, config.query, config.repository, **how)
+            return made
 
-            def planned(config: RunConfig) -> AnyPlan:
-                known, formers = config.repository, config.formers
-                made: AnyPlan = plan_for(source, config.query, known, schema=layout.schema, formers=formers, **how)
-                return made
-
-            plan = planned(config)
-            if self.source.new:
-                self.output.begin(layout.to_dict(), plan.buckets)
-            if config.successor is not None:
-                plan = self.writing.move(source, plan, planned(moved(config)), self.source.read)
-                self.config = self.output.config
-            trigger = {"processingTime": "0 seconds"} if follow else {"availableNow": True}
-            return self.writing.start(source, plan, trigger, self.source.read)
-
-    def _source(self, files: int | None, rows: int | None, clock: str | None) -> Source:
-        self.writing.look_around()
-        self.writing.mend()
-        how: dict[str, Any] = {"files_per_batch": files, "max_rows_per_batch": rows, "clock": clock}
-        return opened(self.spark, self.output, **how, remark=self.remark)
+        trigger = {"processingTime": "0 seconds"} if follow else {"availableNow": True}
+        with plainly():
+            return self.watch(rows.stream, layout.to_dict() if rows.new else None, planned, trigger, rows.read)
 
     def look(self) -> None:
         """Remark on what is new around the stream, such as files that are not read, each once."""
-        for text in [] if self.source is None else self.source.look(self.status):
+        for text in [] if self.rows is None else self.rows.look(self.status):
             self.remark(text)
-
-    def close(self) -> None:
-        """No more batches come from this process."""
-        self.writing.close()

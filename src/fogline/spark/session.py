@@ -17,6 +17,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
+from weakref import WeakSet
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
@@ -56,11 +57,12 @@ BRISK_JVM = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseS
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 COUNTING = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
 RETAINED = "spark.sql.streaming.minBatchesToRetain"
+FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 ZONE = "spark.sql.session.timeZone"
-_OF_A_SESSION = (PROVIDER, FILES, CHANGELOG, COUNTING, RETAINED, ZONE)  # what each session of a server may have
+_OF_A_SESSION = (PROVIDER, FORMAT, FILES, CHANGELOG, COUNTING, RETAINED, ZONE)  # what each session of a server may have
 
 _ANY_MASTER = "local[*]"
-_ADVISED = "spark.fogline.advised"
+_advised: WeakSet[SparkSession] = WeakSet()  # what would hurt them has been stated
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _PYTHON = "spark.pyspark.python"
 _SOCKETS = "spark.python.unix.domain.socket.enabled"
@@ -121,7 +123,7 @@ def session(
 def _of_server(url: str, memory: str | None, name: str, settings: Mapping[str, Any]) -> tuple[SparkSession, list[str]]:
     """A session of a Connect server, and what was asked for but cannot be had."""
     spark, kept = remote(url, name, {key: _text(value) for key, value in settings.items()})
-    likes = {key: value for key, value in tuned(master_of(spark)).items() if key in _OF_A_SESSION}
+    likes = {key: value for key, value in tuned(master_of(spark), settings=settings).items() if key in _OF_A_SESSION}
     for key, value in ({PARTITIONS: str(parts_of_new(spark))} | likes).items():
         if key not in settings and spark.conf.isModifiable(key):
             spark.conf.set(key, value)
@@ -184,6 +186,8 @@ def tuned(
     if memory is not None:
         chosen["spark.driver.memory"] = memory
     chosen |= {key: _text(value) for key, value in (settings or {}).items()}
+    if keeps_streams(chosen[PROVIDER]):
+        chosen.setdefault(FORMAT, "2")
     if "log4j2.configurationFile" not in chosen.get(_JAVA_OPTIONS, ""):
         log = Path(__file__).with_name("log4j2.properties").as_uri()
         chosen[_JAVA_OPTIONS] = f"{chosen.get(_JAVA_OPTIONS, '')} -Dlog4j2.configurationFile={log}".strip()
@@ -200,18 +204,56 @@ def advise(spark: SparkSession) -> list[str]:
             f'state stores. Before the query first starts, spark.conf.set("{PARTITIONS}", "{fit or AT_LEAST}"); its '
             "checkpoint keeps it."
         )
-    provider = setting(spark, PROVIDER, "Spark's default")
-    if "RocksDB" not in provider:
-        advice.append(
-            f"the state store is {provider.rpartition('.')[2]}, but a streaming skyline keeps its state in RocksDB. "
-            f'Before the query starts, spark.conf.set("{PROVIDER}", "{ROCKSDB}").'
-        )
-    if setting(spark, FILES, "") != PLAIN_FILES and _files_are_local(spark):
+    if _files_are_local(spark) and setting(spark, FILES, "") != PLAIN_FILES:
         advice.append(
             "checkpoints on local disks are slow with Spark's default file manager. "
             f'Before the query starts, spark.conf.set("{FILES}", "{PLAIN_FILES}").'
         )
     return advice
+
+
+def keeps_streams(provider: str) -> bool:
+    """Whether this state store can keep the state of a stream: Spark's `transformWithState` asks for RocksDB."""
+    return "RocksDB" in provider
+
+
+def must_keep_streams(spark: SparkSession) -> None:
+    """Refuse a session whose state store cannot keep the state of a stream; Spark would, in the first batch."""
+    provider = setting(spark, PROVIDER, ROCKSDB)
+    if not keeps_streams(provider):
+        raise FoglineError(
+            f"this session keeps the state of streams in {provider.rpartition('.')[2]}, and Fogline needs RocksDB. "
+            f'Before watch, call spark.conf.set("{PROVIDER}", "{ROCKSDB}"), or take the session that '
+            "fl.spark.session() makes."
+        )
+
+
+@contextmanager
+def starting_a_query(spark: SparkSession, partitions: int | None = None) -> Iterator[None]:
+    """A query that is started meanwhile keeps its state in RocksDB, in checkpoint format 2, in so many partitions.
+
+    In format 2 a commit names the state that belongs to it: state that another attempt of a task has left, which was
+    killed or was slower, is never read. A checkpoint that is there already keeps its format, which Spark reads from its
+    commits. Settings that the user has made stay, but for another state store, which cannot work. The session itself is
+    as before afterwards: a query copies the settings when it is started.
+    """
+    before, chosen = spark.conf.getAll, dict[str, str]()
+    if not keeps_streams(setting(spark, PROVIDER, "")):
+        chosen[PROVIDER] = ROCKSDB
+    if FORMAT not in before:
+        chosen[FORMAT] = "2"
+    if partitions is not None:
+        chosen[PARTITIONS] = str(partitions)
+    try:
+        for key, value in chosen.items():
+            spark.conf.set(key, value)
+        yield
+    finally:
+        for key in chosen:
+            if key in before:
+                spark.conf.set(key, before[key])
+            else:
+                spark.conf.unset(key)
 
 
 def warn_once(spark: SparkSession, *, stacklevel: int = 2) -> None:
@@ -221,9 +263,9 @@ def warn_once(spark: SparkSession, *, stacklevel: int = 2) -> None:
 
 
 def _advice_once(spark: SparkSession) -> list[str]:
-    if setting(spark, _ADVISED, "") != "":
+    if spark in _advised:
         return []
-    spark.conf.set(_ADVISED, "true")
+    _advised.add(spark)
     return advise(spark)
 
 

@@ -1,11 +1,14 @@
-"""How do workers get at the repository?
+"""How does a repository reach the driver, and how do workers get at it?
 
-By the name of its folder and its fingerprint: each worker process maps it into memory once, and processes of one
-machine share the pages. Whatever has been saved into the folder since, a worker opens the version that the query was
-started with, or none. A repository that lies in no folder yet is saved into a temporary one.
+The driver opens a folder of this machine, or fetches the newest version from a file system that only Spark reaches into
+this machine's cache, once.
 
-One that workers of a cluster cannot have under that path, since it was fetched from another file system or lies in a
-temporary folder, is sent to them, packed: each machine unpacks it once, into its cache, by its fingerprint
+A worker gets the name of the folder and the fingerprint: each worker process maps the repository into memory once, and
+processes of one machine share the pages. Whatever has been saved into the folder since, a worker opens the version that
+the query was started with, or none. A repository that lies in no folder yet is saved into a temporary one.
+
+A repository that workers of a cluster cannot have under that path, since it was fetched or lies in a temporary folder,
+is sent to them with the job, packed: each machine unpacks it once, into its cache, by its fingerprint
 (`fogline.repository.cache`).
 """
 
@@ -90,13 +93,6 @@ def _send(repository: Repository, spark: SparkSession) -> str:
 def temporary_folder() -> Path:
     """An empty folder that goes when this process ends."""
     return Path(mkdtemp(suffix=".repo", dir=scratch()))
-
-
-# --- fetching ---
-# How does a repository come from a file system that only Spark reaches?
-#
-# Its newest version is copied into this machine's cache, once (`fogline.repository.cache`).
-# Workers get it with the job (`spark.share`): their Python does not reach that file system either.
 
 
 def repository(path: str, spark: SparkSession | None = None) -> Repository:

@@ -52,7 +52,7 @@ def register(spark: SparkSession, query: Query, repository: Repository | None = 
     """
     if not isinstance(query, Query):
         raise FoglineError(f"register takes a Query, not {type(query).__name__}; use Query(…) or Query.load(path).")
-    question = ask(query, repository)
+    question = ask(query, repository, spark)
     must_have_jvm(
         spark,
         "register puts its function into the catalogue of the session's JVM",
@@ -106,8 +106,8 @@ class TableQuestion:
         return answered(pa.Table.from_batches(batches), self.query, None if self.opened is None else self.opened())[0]
 
 
-def ask(query: Query, repository: Repository | None) -> TableQuestion:
-    """The question, if query and repository fit each other."""
+def ask(query: Query, repository: Repository | None, spark: SparkSession | None = None) -> TableQuestion:
+    """The question, if query and repository fit each other; workers of the session get at the repository."""
     if query.latest:
         raise QueryError(
             "a table function answers about all rows of its table, and latest asks for the newest of each id; choose "
@@ -117,7 +117,7 @@ def ask(query: Query, repository: Repository | None) -> TableQuestion:
         return TableQuestion(query)
     Rules(repository, query)  # refuses a repository that does not fit
     columns = frozenset({query.id, *query.by, *query.names, *repository.determinants})
-    return TableQuestion(query, columns, shared(repository))
+    return TableQuestion(query, columns, shared(repository, spark))
 
 
 def _table_function(question: TableQuestion, name: str, *, whole: bool) -> UserDefinedTableFunction:

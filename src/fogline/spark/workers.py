@@ -1,8 +1,13 @@
-"""Where do temporary files of this process lie, and who removes them?
+"""What a process of Fogline may leave on disk, and which threads it may have: of the driver and of each worker.
 
-In one folder that only this user may enter. It goes when the process ends; what a process that was killed left behind
-is removed by the next one. A process that lives is known by a lock on its folder, not by its number: numbers come
-again, and containers that share a temporary folder do not share them. Without locks, folders of the killed stay.
+Temporary files lie in one folder that only this user may enter. It goes when the process ends; what a process that was
+killed left behind is removed by the next one. A process that lives is known by a lock on its folder, not by its number:
+numbers come again, and containers that share a temporary folder do not share them. Without locks, folders of killed
+processes stay.
+
+Settings (`QUIET`) keep libraries from starting threads when they are imported: OpenBLAS, in NumPy, starts one for
+every core but one; the jemalloc in Arrow starts one that cleans up. Neither is missed: Spark runs as many workers as
+there are cores, and Arrow's memory comes from another allocator.
 """
 
 from __future__ import annotations
@@ -14,6 +19,8 @@ import shutil
 import threading
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
+
+QUIET = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
 
 PREFIX = "fogline-"
 LOCK = "lock"
@@ -69,16 +76,6 @@ def _remove_left_over(base: Path) -> None:
 def _remove(process: int, base: str) -> None:
     if process == os.getpid():  # and not a fork of it that ends
         shutil.rmtree(_made.pop((process, base)), ignore_errors=True)
-
-
-# --- threads ---
-# Which threads does this process have, which may it start, and which settings keep libraries from starting some when
-# they are imported?
-#
-# OpenBLAS, in NumPy, starts one for every core but one; the jemalloc in Arrow starts one that cleans up. Neither is
-# missed: Spark runs as many workers as there are cores, and Arrow's memory comes from another allocator.
-
-QUIET = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
 
 
 def threads() -> list[str]:

@@ -1,4 +1,6 @@
-"""How does what a batch reports come to the driver, and how much of it?
+"""How does what Spark evaluates reach the sinks of a run, batch by batch?
+
+After each micro-batch is evaluated, exactly once, what it reports is put into every sink; then Spark commits the batch.
 
 Where workers reach the output folder, the driver collects what is small, and for the rest the names of files that
 workers have written (`fogline.runs.spill`). Where only Spark does, such as in HDFS, Spark writes the batch into files
@@ -9,7 +11,6 @@ often its state is committed, and no limit of Spark's on what a driver collects 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from time import perf_counter
@@ -23,21 +24,22 @@ from pyspark.sql.streaming import StreamingQuery
 from fogline.files.listing import absolute, is_local
 from fogline.output.folder import Folder
 from fogline.output.folder_sink import file_of
-from fogline.output.sink import begin_all, close_all
 from fogline.pipeline.limits import LARGE
 from fogline.pipeline.names import CHANGES, CHECKPOINT, HEALTH, REJECTS, VIEWS
 from fogline.pipeline.plans import AnyPlan
 from fogline.pipeline.stages import opened
 from fogline.runs.batch import Collected, collected, from_packed, write_batch
 from fogline.runs.checkpoint import Synced, mend
-from fogline.runs.config import Output, RunStatus
+from fogline.runs.config import RunConfig, RunStatus
 from fogline.runs.spill import COLLECTED, PIECES, Spill
-from fogline.runs.start import moved, must_fit
+from fogline.runs.start import StreamRun
 from fogline.spark.connect import must_have_jvm
 from fogline.spark.files import Read
+from fogline.spark.hadoop import folder
 from fogline.spark.partitions import PARTITIONS
 from fogline.spark.pipeline import journal
 from fogline.spark.preflight import preflight
+from fogline.spark.session import starting_a_query
 
 FEW = 16  # packed tables that are read from a file at once
 
@@ -79,20 +81,16 @@ def _streamed(place: Folder, name: str, tables: Iterator[pa.Table]) -> bool:
     return True
 
 
-# --- writing ---
-# How does what Spark evaluates reach the sinks of a run, batch by batch?
-#
-# After each micro-batch is evaluated, exactly once, what it reports is put into every sink, and then Spark commits
-# it.
+class SparkRun(StreamRun):
+    """A stream that Spark evaluates, on its way to the sinks of a run.
 
-
-class Writing:
-    """A stream on its way to the sinks of a run."""
+    After each micro-batch is evaluated, exactly once, what it reports is put into every sink; then Spark commits it.
+    """
 
     def __init__(
         self,
         spark: SparkSession,
-        output: Output,
+        config: RunConfig,
         report: Callable[[RunStatus], None] = lambda status: None,
         remark: Callable[[str], None] = lambda text: None,
     ) -> None:
@@ -102,9 +100,9 @@ class Writing:
             "run it with the master of the cluster itself (spark://…, local[*]), or write the changes that "
             "fl.spark.watch gives with a sink of Spark's own",
         )
-        self.spark, self.output, self.report, self.remark = spark, output, report, remark
-        self.root = absolute(output.config.output)
-        self.status, self.looked = RunStatus(), False
+        self.spark, self.root = spark, absolute(config.output)
+        super().__init__(config, folder(self.root, spark), report, remark)
+        self.looked = False
         self.checkpoint = Path(self.root) / CHECKPOINT if is_local(self.root) else None
         self.synced = None if self.checkpoint is None else Synced(self.checkpoint)
 
@@ -119,31 +117,33 @@ class Writing:
         for path in [] if self.checkpoint is None else mend(self.checkpoint):
             self.remark(f"{str(path)!r} had no content, as after a power cut: its batch is done again.")
 
-    def start(
-        self, source: DataFrame, plan: AnyPlan, trigger: dict[str, Any], read: Read | None = None
+    def watch(
+        self,
+        source: DataFrame,
+        shape: dict[str, Any] | None,
+        planned: Callable[[RunConfig], AnyPlan],
+        trigger: dict[str, Any],
+        read: Read | None = None,
     ) -> StreamingQuery:
-        """Begin, or go on from the checkpoint; `read` makes rows of what the source has."""
-        begin_all(self.output.config.sinks, self.output.info(plan, self._last("commits"), self.remark))
+        """Begin (see `StreamRun.begin`), or go on from the checkpoint; `read` makes rows of what the source has."""
+        self.source, self.read = source, read
+        return self._started(self.begin(shape, planned), trigger)
+
+    def last(self) -> int | None:
+        """The last batch that Spark has committed; None: none."""
+        return self._last("commits")
+
+    def finish(self, plan: AnyPlan) -> None:
+        """The batch that was begun is done as it was begun."""
+        if self._last("offsets") != self._last("commits"):
+            self._started(plan, {"once": True}).awaitTermination()
+
+    def _started(self, plan: AnyPlan, trigger: dict[str, Any]) -> StreamingQuery:
         count = None if plan.grouped or plan.deals else 1
-        report = journal(source, plan, self._spill(count), read)
-        writer = report.writeStream.foreachBatch(self._write).queryName("fogline")
-        writer = writer.option("checkpointLocation", f"{self.root}/{CHECKPOINT}").trigger(**trigger)
-        with _partitions(self.spark, count):
-            return writer.start()
-
-    def move(self, source: DataFrame, plan: AnyPlan, after: AnyPlan, read: Read | None = None) -> AnyPlan:
-        """Go on with the successor of the run's repository: the plan then. What was begun is finished before."""
-        must_fit(plan, after)
-        last = self._last("commits")
-        if self._last("offsets") != last:
-            self.start(source, plan, {"once": True}, read).awaitTermination()
-            last = self._last("commits")
-        self.output.move(moved(self.output.config), 0 if last is None else last + 1)
-        return after
-
-    def close(self) -> None:
-        """No more batches come from this process."""
-        close_all(self.output.config.sinks)
+        with starting_a_query(self.spark, count):  # one group needs no more than one state store
+            report = journal(self.source, plan, self._spill(count), self.read)
+            writer = report.writeStream.foreachBatch(self._write).queryName("fogline")
+            return writer.option("checkpointLocation", f"{self.root}/{CHECKPOINT}").trigger(**trigger).start()
 
     def _last(self, log: str) -> int | None:
         """The last batch in a log of the checkpoint: `offsets` (begun) or `commits` (done); None: none."""
@@ -172,15 +172,3 @@ class Writing:
             self.synced.sync()
         write_batch(self.output, self.status, collected, number, seconds, self.remark)
         self.report(self.status)
-
-
-@contextmanager
-def _partitions(spark: SparkSession, count: int | None) -> Iterator[None]:
-    """What starts meanwhile has so many state stores: one group needs no more than one."""
-    before = spark.conf.get(PARTITIONS)
-    try:
-        if count is not None:
-            spark.conf.set(PARTITIONS, str(count))
-        yield
-    finally:
-        spark.conf.set(PARTITIONS, before)

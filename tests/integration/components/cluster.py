@@ -78,17 +78,20 @@ class Cluster:
         """What --master is given."""
         return f"spark://127.0.0.1:{self.port}"
 
-    def add(self, hidden: Iterable[Path] = (), replaced: Mapping[Path, Path] | None = None) -> Machine:
+    def add(
+        self, hidden: Iterable[Path] = (), replaced: Mapping[Path, Path] | None = None, host: str = "127.0.0.1"
+    ) -> Machine:
         """One more worker; some folders are empty there, and some files are others. It is known to the master."""
         folder = Path(tempfile.mkdtemp(prefix="worker-", dir=self.folder))
         port = free_port()
-        words = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", "0", "--cores", "1", "--memory", MEMORY]
+        words = ["--host", host, "--port", str(port), "--webui-port", "0", "--cores", "1", "--memory", MEMORY]
         words = ["org.apache.spark.deploy.worker.Worker", *words, "--work-dir", str(folder / "work"), self.url]
         mounts = [*((_empty(folder, each), each) for each in hidden)]
         mounts += [(there, each) for each, there in (replaced or {}).items()]
         if mounts and os.getuid() != 0:
             pytest.skip("a worker that does not see some folders needs a mount namespace: run as root.")
-        process = _started(_within(mounts, [str(SPARK / "bin/spark-class"), *words]), folder, self.environment)
+        environment = self.environment | {"SPARK_LOCAL_IP": host}
+        process = _started(_within(mounts, [str(SPARK / "bin/spark-class"), *words]), folder, environment)
         machine = Machine(folder, port, process)
         self.machines.append(machine)
         _wait(lambda: "Successfully registered with master" in machine.log, machine)
