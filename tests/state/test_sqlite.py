@@ -467,6 +467,7 @@ def test_memory_is_bounded_by_what_is_cached_whatever_is_kept(folder, monkeypatc
         kept.begin({})
         for k in range(10_000):
             kept.shard(str(k % 16)).put("group", f"{batch} {k}", 0, k.to_bytes(4, "big") * 250)
+            assert sum(len(value or b"") for value in kept.changed.values()) <= 2**20 if k % 1000 == 0 else True
         kept.commit()
         peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
     assert peaks[-1] - peaks[1] < 8_000, f"{peaks} kB"
