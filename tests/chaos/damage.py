@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fogline.errors import FoglineError
-from fogline.pipeline.names import ABOUT, VIEWS
+from fogline.pipeline.names import ABOUT, CHECKPOINT, VIEWS
 from fogline.pipeline.names import KINDS as RESULTS
 from tests.chaos.case import REFUSED, SAME, Case, Outcome
 from tests.chaos.judging import Seen, refusal, same, seen
@@ -155,7 +155,8 @@ def _older(path: Path, older: Path, chance: random.Random) -> bool:
 
 def _swapped(path: Path, older: Path, chance: random.Random) -> bool:
     others = [each for each in sorted(path.parent.iterdir()) if each.is_file() and each != path and _counts(each)]
-    others = [each for each in others if each.suffix == path.suffix and each.read_bytes() != path.read_bytes()]
+    alike = [each for each in others if each.suffix == path.suffix or path.parent.name == CHECKPOINT]
+    others = [each for each in alike if each.read_bytes() != path.read_bytes()]
     if others:
         shutil.copy2(chance.choice(others), path)
     return bool(others)

@@ -2,7 +2,8 @@
 
 `Disk` stands between Python and one folder: while it is on, each operation below the folder is a step (open, write,
 sync, rename, remove, make, list), and one of them fails, in one of four ways (`KINDS`). It sits at the lowest place
-that Python has: `os`, `open`, and where Arrow opens files by itself. Nothing in the source knows of it.
+that Python has: `os`, `open`, and where Arrow opens files by itself. SQLite's own
+operations are not seen; its transactions are steps. Nothing in the source knows of it.
 
 After a power cut the process does nothing more, and `unsynced.after_cut` takes away what was not synced.
 """
@@ -13,6 +14,7 @@ import builtins
 import errno
 import io
 import os
+import sqlite3
 import tarfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -71,6 +73,7 @@ class Disk:
             (os, "scandir", self._list(_real["scandir"])),
             (os, "listdir", self._list(_real["listdir"])),
             (pa, "OSFile", _reading(self)),
+            (sqlite3, "connect", self._connect(sqlite3.connect)),
             (pq.ParquetWriter, "__init__", self._writer(pq.ParquetWriter.__init__)),
             (pq.ParquetFile, "__init__", self._parquet(pq.ParquetFile.__init__)),
         ]
@@ -191,6 +194,18 @@ class Disk:
 
         return listed
 
+    def _connect(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        """SQLite works on its file by itself; what can fail is a transaction as a whole."""
+
+        def connect(where: Any, *rest: Any, **named: Any) -> Any:
+            if self.path_of(where) is None:
+                return real(where, *rest, **named)
+            opened = real(where, *rest, factory=_Statements, **named)
+            opened.disk, opened.path = self, self.path_of(where)
+            return opened
+
+        return connect
+
     def _writer(self, real: Callable[..., None]) -> Callable[..., None]:
         """Arrow would open the file by itself."""
 
@@ -212,6 +227,31 @@ class Disk:
             real(file, source, *rest, **named)
 
         return begin
+
+
+class _Statements(sqlite3.Connection):
+    """A transaction that begins and one that is committed are a step each; after a commit there is one more."""
+
+    disk: Disk
+    path: str
+
+    def execute(self, sql: str, *rest: Any) -> Any:
+        if sql not in ("COMMIT", "BEGIN IMMEDIATE"):
+            return super().execute(sql, *rest)
+        self._step(WRITE)
+        found = super().execute(sql, *rest)
+        self._step(SYNC)
+        return found
+
+    def _step(self, what: str) -> None:
+        try:
+            if self.disk.step(what, self.path):
+                raise self.disk.error(self.path)
+        except OSError as error:
+            code = sqlite3.SQLITE_IOERR if error.errno == errno.EIO else sqlite3.SQLITE_FULL
+            reported = sqlite3.OperationalError(error.strerror)
+            reported.sqlite_errorcode = code
+            raise reported from None
 
 
 class _Writing(io.BufferedIOBase):

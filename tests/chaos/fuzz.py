@@ -57,7 +57,7 @@ def small_ones(_: random.Random, most: int, tried: Tried) -> None:
 def files_of_a_checkpoint(rng: random.Random, most: int, tried: Tried) -> None:
     name = rng.choice(sorted(CASES))
     with fuzz_saved.checkpoint(name) as (folder, read):
-        fuzz_saved.try_files(folder / "checkpoint" / "state", read, rng, most, tried, without=False)
+        fuzz_saved.try_saved(fuzz_saved.state_in(folder, read), rng, most, tried)
         fuzz_saved.try_saved(fuzz_saved.about_of(folder), rng, most, tried)
 
 

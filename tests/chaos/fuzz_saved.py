@@ -12,7 +12,7 @@ import resource
 import struct
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -31,11 +31,23 @@ from fogline.pipeline.plan import make_plan
 from fogline.pipeline.plans import Plans
 from fogline.pipeline.stages import dealt, pruned
 from fogline.runs.embedded import Embedded
-from fogline.runs.embedded_state import EmbeddedState
 from fogline.saved import MAGIC, pack, unpack
 from fogline.state.format import from_state, from_value
+from fogline.state.sqlite import FILE
 from tests.chaos.mutating import damaged, every_bit, refused
-from tests.flow.embedding import APPENDED, CASES, NEWEST, changes_of_ids, config_of, learnt, readings, run, write_stream
+from tests.flow.embedding import (
+    APPENDED,
+    CASES,
+    NEWEST,
+    changes_of_ids,
+    config_of,
+    kept,
+    learnt,
+    readings,
+    run,
+    state_of,
+    write_stream,
+)  # fmt: skip
 from tests.walks import QUERY, walks
 
 STATES, VALUES = ("groups", "large", "sensors"), ("waiting", "readings", "changelog")  # in stores: states, beside them
@@ -124,11 +136,13 @@ def states() -> tuple[Saved, ...]:
             write_stream(case, Path(folder, "in"))
             running = run(config_of(case, Path(folder)))
             plan = _plan(running)
-            kept = EmbeddedState(running.output.place).kept
+            there = {
+                tuple(name): value for (table, *name), value in kept(Path(folder, "out")).items() if table == "state"
+            }
             for what in (*STATES, *VALUES):
-                entries = [entry for entry in kept if entry.what.rpartition(" ")[2] == what][:1]
+                entries = [name for name in there if name[1] == what][:1]
                 read: Callable[[bytes], Any] = from_cell_read if what in VALUES else _state_reader(plan)
-                found += [Saved(f"{what} of {name}", kept[entry], read) for entry in entries]
+                found += [Saved(f"{what} of {name}", there[entry], read) for entry in entries]
     return tuple(found)
 
 
@@ -218,8 +232,10 @@ def checkpoint(name: str) -> Iterator[tuple[Path, Callable[[], Any]]]:
         run(config_of(case, Path(folder)), files_per_batch=1)
 
         def read() -> Any:
-            state = EmbeddedState(place)
-            return state.batch, sorted(state.kept.items()), state.intent(), read_about(place)
+            with closing(state_of(place.root)) as state:
+                names = [name for table, *name in kept(place.root) if table == "state"]
+                whole = {tuple(name): state.checkpoint.get(tuple(name)) for name in names}
+                return state.batch, whole, state.intent(), read_about(place)
 
         yield Path(folder, "out"), read
 
@@ -295,6 +311,21 @@ def try_forged(rng: random.Random, count: int, tried: Tried) -> None:
         tried.faults += 1
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown < 300_000, f"{grown:,} kB were allocated"
+
+
+def state_in(output: Path, read: Callable[[], Any]) -> Saved:
+    """The file with the state of a run."""
+    path = output / "checkpoint" / FILE
+
+    def again(content: bytes) -> Any:
+        whole = path.read_bytes()
+        path.write_bytes(content)
+        try:
+            return read()
+        finally:
+            path.write_bytes(whole)
+
+    return Saved(FILE, path.read_bytes(), again)
 
 
 def about_of(output: Path) -> Saved:

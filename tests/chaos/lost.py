@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 Tree = dict[str, "bytes | Tree"]  # what lies in a folder
+SYNCED = re.compile(r"(\w.*\.sqlite)(-wal)?")  # what SQLite has written and synced by itself, its names with it
 _open, _scandir = open, os.scandir  # whatever stands in their place meanwhile
 
 
@@ -111,7 +113,7 @@ class Unsynced:
         for top, tree in [(each, self._kept(each, now, rng)) for each in tops]:
             _write(Path(top), tree)
         for path, file in self.files.items():
-            if id(file) in now and not self._within(path):
+            if id(file) in now and not self._within(path) and not SYNCED.fullmatch(os.path.basename(path)):
                 Path(path).write_bytes(_left(file.synced, now[id(file)], rng))
 
     def _within(self, path: str) -> bool:
@@ -129,6 +131,9 @@ class Unsynced:
                 tree[name] = self._kept(meant.path, now, rng)
             else:
                 tree[name] = _left(meant.synced, now.get(id(meant), meant.last), rng)
+        for name in _listed_now(folder):
+            if (known := SYNCED.fullmatch(name)) is not None and known[1] in tree:
+                tree[name] = content_of(os.path.join(folder, name))
         return tree
 
     def _listed(self, folder: str) -> dict[str, Any]:
@@ -154,6 +159,10 @@ class Unsynced:
         if os.path.lexists(path):
             self._file(path).last = content_of(path)
             self.files.pop(path)
+
+
+def _listed_now(folder: str) -> list[str]:
+    return [each.name for each in _scandir(folder)] if os.path.isdir(folder) else []
 
 
 def content_of(path: str) -> bytes:

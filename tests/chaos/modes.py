@@ -29,7 +29,7 @@ from tests.integration import scenario
 from tests.walks import QUERY, walks
 
 OUT, FILES = "out", 8
-JOINED = {"fogline.output.compaction.BLOCK": 3, "fogline.runs.embedded_state.SMALL": 2000,
+JOINED = {"fogline.output.compaction.BLOCK": 3, "fogline.state.sqlite.WAITING": 2000,
           "fogline.pipeline.loaded.MOST": 30_000}  # fmt: skip
 
 

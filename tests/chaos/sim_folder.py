@@ -25,23 +25,25 @@ from fogline.output.folder_sink import schemas_of
 from fogline.pipeline import loaded
 from fogline.pipeline.names import CHANGES, HEALTH, REJECTS
 from fogline.pipeline.report import Journal
-from fogline.runs import embedded, embedded_state, spill
+from fogline.runs import embedded, spill
 from fogline.runs import taken as embedded_reading
 from fogline.runs.config import EMBEDDED, Output, RunConfig, RunStatus
 from fogline.runs.embedded import EmbeddedRun
 from fogline.runs.embedded_state import EmbeddedState
 from fogline.runs.taken import FoundFile, TakenFiles
+from fogline.state import sqlite
 from tests.chaos.sim_engine import keys_of, plan_for
 from tests.chaos.sim_judge import Judge
 from tests.chaos.sim_same import same
 from tests.chaos.sim_state import sizes
 from tests.chaos.sim_streams import Row, World, world
+from tests.flow.embedding import kept
 
 STREAMS = ("append", "last", "latest", "late", "gaps", "carry", "queries", "sensors", "ahead")
 KINDS = (CHANGES, REJECTS, HEALTH)
 MEMORY = Path("/dev/shm")
 MANY = 10**9  # rows of a batch: files are not cut
-ENTRIES = ("index", "groups", "large", "file", "sensors", "watermark")  # the last words of their names
+ENTRIES = ("index", "groups", "large", "cut file", "sensors", "watermark")
 
 
 class Crash(BaseException):
@@ -77,6 +79,24 @@ class CrashingFolder(LocalFolder):
             self._burn()
 
 
+class CrashingState(EmbeddedState):
+    """Ends the process before or after a commit."""
+
+    def __init__(self, place: CrashingFolder, mark: str) -> None:
+        super().__init__(place, mark)
+        self.place = place
+
+    def begin(self, intent: Any) -> None:
+        self.place._burn()
+        super().begin(intent)
+        self.place._burn()
+
+    def commit(self) -> None:
+        self.place._burn()
+        super().commit()
+        self.place._burn()
+
+
 class Sink:
     """Sees every call."""
 
@@ -104,7 +124,8 @@ class Files(TakenFiles):
     parts: list[str]
 
     def new_files(self, paths: Any) -> list[FoundFile]:
-        return [FoundFile(k, each, 1) for k, each in enumerate(self.parts) if each not in self.files]
+        taken = self.known(self.parts)
+        return [FoundFile(k, each, 1) for k, each in enumerate(self.parts) if each not in taken]
 
 
 class Runs:
@@ -119,16 +140,16 @@ class Runs:
         self.files_per_batch, self.block = how.choice((1, 1, 2, None)), how.choice((2, 2, 3))
         self.taken: dict[int, list[str]] = {}
         self.groups: dict[int, set[str]] = {}
-        self.last: dict[Any, bytes] = {}  # the state as the last run knew it
         self.left: list[Any] = []  # entries of the state at the end
         output = Output(self.place, self.config)
         output.begin({}, self.plan.buckets)
+        self.mark = output.mark
 
     def start(self) -> EmbeddedRun:
         output = Output(self.place, self.config)
         output.folder.compaction.block = self.block
         output.resume()
-        state = EmbeddedState(self.place)
+        state = CrashingState(self.place, self.mark)
         log = Files(state, self.config.stream, by_name=False)
         log.parts = list(self.rows)
         quiet: Any = dict.fromkeys(("report", "remark"), lambda what: None)
@@ -145,21 +166,29 @@ class Runs:
                 over = run.awaitTermination(0)
             except Crash:
                 self.faults += 1
+                self._ended(run)
                 run = None
                 continue
             self._note(run)
             if over or (self.plan.moves_idle and self._done(run)):
-                self.place.fuse, self.last = -1, run.state.kept
+                self.place.fuse = -1
+                self._ended(run)
                 return
             if self.r.random() < self.rate / 2:
                 self.faults += 1
+                self._ended(run)
                 run = None
+
+    def _ended(self, run: EmbeddedRun | None) -> None:
+        """Its process is gone, and what it had not committed."""
+        if run is not None:
+            run.state.close()
 
     def _done(self, run: EmbeddedRun) -> bool:
         return run.interrupted is None and not run.log.new_files(()) and not run.evaluation.moves
 
     def _note(self, run: EmbeddedRun) -> None:
-        for path, taken in run.log.files.items():
+        for path, taken in run.log.known(self.rows).items():
             if path not in self.taken.setdefault(taken.batch, []):
                 self.taken[taken.batch].append(path)
         self.groups.setdefault(run.state.batch, keys_of(self.plan, run.evaluation.store_of))
@@ -175,9 +204,7 @@ class Runs:
 
     def kept(self) -> list[Any]:
         """What the state has entries of, but for cells: a group may lie as a whole, or as the turns that it took."""
-        there = EmbeddedState(self.place).kept
-        assert self.last == there, "what is read again is not what was written"
-        return sorted(each for each in there if each.what.rpartition(" ")[2] in ENTRIES)
+        return sorted(each for each in kept(self.place.root) if each[0] != "state" or each[2] in ENTRIES)
 
     def judge(self) -> None:
         """The batches, held to the oracle."""
@@ -246,8 +273,7 @@ def _settings(made: World, r: random.Random) -> Iterator[None]:
         (embedded, "files_of", lambda stream: []),
         (embedded, "COLLECTED", r.choice((0, 3000, 128 * 2**20))),
         (spill, "PIECE", r.choice((1, 2000, 2**20))),
-        (embedded_state, "SMALL", r.choice((0, 3000, 2**20))),
-        (embedded_state, "MANY", r.choice((1, 2, 500))),
+        (sqlite, "WAITING", r.choice((0, 3000, 2**20))),
         (loaded, "MOST", r.choice((0, 2000, 32_000_000))),
     ]
     before = [(module, name, getattr(module, name)) for module, name, _ in wanted]

@@ -26,7 +26,7 @@ from fogline.pipeline.plans import Plans
 from fogline.pipeline.report import Journal, changes_schema
 from fogline.pipeline.runner import GroupRunner, Runners
 from fogline.pipeline.sensors import SensorStage
-from fogline.pipeline.shard import Shard, timer_of
+from fogline.pipeline.shard import Shard
 from fogline.pipeline.stages import Pruned, dealt, of_query, pruned
 from fogline.rows.names import Key
 from fogline.state.store import MemoryStore
@@ -199,7 +199,7 @@ class Engine:
         assert before == self.timers.pop(place, None)
         if timer is not None:
             self.timers[place] = timer
-        if timer_of(store) is None and store.get("index") is None:
+        if store.get("index") is None:
             assert not store.values  # nothing is left of what is forgotten
             del self.stores[place]
         return journal

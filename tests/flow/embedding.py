@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -14,8 +17,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import fogline as fl
+from fogline.output.folder import LocalFolder
 from fogline.runs.config import EMBEDDED, RunConfig
 from fogline.runs.embedded import Embedded
+from fogline.runs.embedded_state import EmbeddedState
+from fogline.state.sqlite import FILE
 from tests.walks import QUERY, walks
 
 APPENDED = fl.Query(attributes={"a": "max", "b": "min"}, id="id", time="t", lifetime=30, by=["site"])
@@ -92,7 +98,28 @@ def run(config: RunConfig, files_per_batch: int | None = 2) -> Embedded:
     """A run until all files are read."""
     running = Embedded(config)
     assert running.start(files_per_batch=files_per_batch).awaitTermination()
+    running.close()
     return running
+
+
+def state_of(output: Path) -> EmbeddedState:
+    """The state of a run, as the next one would find it."""
+    mark = json.loads((output / "checkpoint" / "fogline.json").read_bytes())["mark"]
+    return EmbeddedState(LocalFolder(output), mark)
+
+
+def kept(output: Path) -> dict[Any, Any]:
+    """All that a run keeps between batches, by tables and names."""
+    with closing(sqlite3.connect(output / "checkpoint" / FILE)) as db:
+        found: dict[Any, Any] = {
+            ("state", *name): value
+            for *name, value in db.execute(
+                "SELECT shard, namespace, key, part, value FROM state JOIN bytes USING (place)"
+            )
+        }
+        found |= {("timer", shard, key): due for shard, key, due in db.execute("SELECT shard, key, due FROM timers")}
+        taken = db.execute("SELECT path, taken, batch, span FROM files")
+        return found | {("file", path): known for path, *known in taken}
 
 
 def reported(output: Path, kind: str = "changes") -> list[tuple[Any, ...]]:

@@ -25,19 +25,23 @@ from fogline.pipeline import loaded, small_groups
 from fogline.pipeline.names import CHANGES
 from fogline.pipeline.plan import make_plan
 from fogline.pipeline.plans import Plans
+from fogline.runs import embedded
 from fogline.runs import taken as embedded_files
 from fogline.runs.embedded import Embedded
-from fogline.runs.embedded_state import EmbeddedState, Entry
+from fogline.runs.embedded_state import EmbeddedState
 from fogline.runs.evaluation import Evaluation
+from fogline.state import sqlite
 from tests.contracts import net
 from tests.flow.embedding import (
     APPENDED,
     CASES,
     Case,
     config_of,
+    kept,
     readings,
     reported,
     run,
+    state_of,
     write_stream,
 )
 from tests.walks import QUERY
@@ -85,7 +89,9 @@ def test_a_run_that_stops_after_every_batch_reports_what_an_undisturbed_one_does
         loaded._cached.clear()  # as in another process
         started = Embedded(config_of(case, tmp_path)).start(files_per_batch=1)
         assert not started.awaitTermination(0)
-        assert EmbeddedState(LocalFolder(tmp_path / "out")).kept == started.state.kept
+        there = kept(tmp_path / "out")
+        started.running.close()
+        assert kept(tmp_path / "out") == there
     assert run(config_of(case, tmp_path)).status.total == 0
     for kind in ("changes", "rejects", "health"):
         assert reported(tmp_path / "out", kind) == reported(tmp_path / "whole", kind)
@@ -155,83 +161,110 @@ def test_a_run_that_follows_and_stops_after_every_batch_knows_how_far_its_clock_
     assert not any(key[0] == "q" for key in net(pq.read_table(tmp_path / "out" / "changes"), ("site",)))
 
 
-def test_a_batch_of_a_run_that_followed_is_done_again_as_it_was_meant(tmp_path):
+def test_a_batch_of_a_run_that_followed_is_done_again_as_it_was_meant(tmp_path, monkeypatch):
     case = Case(APPENDED, lambda: readings(400, 1), {"idle": 1}, files=2)
     write_stream(case, tmp_path / "in")
-    for output in ("calm", "out"):
-        started = Embedded(config_of(case, tmp_path, output)).start(follow=True, files_per_batch=1)
-        for _ in range(3):
-            started.awaitTermination(0)
-    state = tmp_path / "out" / "checkpoint" / "state"
-    last = max(state.glob("*.delta"))
-    last.unlink()  # its batch was never committed
+    calm, started = (
+        Embedded(config_of(case, tmp_path, output)).start(follow=True, files_per_batch=1) for output in ("calm", "out")
+    )
+    for _ in range(3):
+        calm.awaitTermination(0)
+    for _ in range(calm.state.batch):
+        started.awaitTermination(0)
+    monkeypatch.setattr(EmbeddedState, "commit", pulled)
+    with pytest.raises(KeyboardInterrupt):
+        started.awaitTermination(0)
+    monkeypatch.undo()
     run(config_of(case, tmp_path))
     for kind in ("changes", "health"):
         assert reported(tmp_path / "out", kind) == reported(tmp_path / "calm", kind)
-    assert last.exists()
+    assert state_of(tmp_path / "out").batch == calm.state.batch
 
 
-def test_a_checkpoint_that_is_damaged_old_or_not_whole_is_an_error_in_words(tmp_path):
+def pulled(state: EmbeddedState) -> None:
+    """The power is cut when a batch's files are there, and before it is committed."""
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_two_cuts_between_the_files_of_a_batch_and_its_commit_report_each_change_once(name, tmp_path, monkeypatch):
+    case = CASES[name]
+    write_stream(case, tmp_path / "in")
+    run(config_of(case, tmp_path, "calm"), files_per_batch=1)
+    assert not Embedded(config_of(case, tmp_path)).start(files_per_batch=1).awaitTermination(0)
+    for _ in range(2):
+        with monkeypatch.context() as patch:
+            patch.setattr(EmbeddedState, "commit", pulled)
+            with pytest.raises(KeyboardInterrupt):
+                Embedded(config_of(case, tmp_path)).start(files_per_batch=1).awaitTermination(0)
+        assert state_of(tmp_path / "out").batch == 0
+        assert len(list((tmp_path / "out" / "health").glob("*.parquet"))) == 2
+    run(config_of(case, tmp_path), files_per_batch=1)
+    for kind in ("changes", "rejects", "health"):
+        assert reported(tmp_path / "out", kind) == reported(tmp_path / "calm", kind)
+    assert state_of(tmp_path / "out").batch == state_of(tmp_path / "calm").batch
+
+
+def test_a_run_that_failed_in_the_midst_of_a_batch_leaves_the_state_as_it_was(tmp_path, monkeypatch):
     case = CASES["lateness"]
     write_stream(case, tmp_path / "in")
-    run(config_of(case, tmp_path), 1)
-    state = tmp_path / "out" / "checkpoint" / "state"
-    third = state / "000000002.delta"
-    good = third.read_bytes()
-    for wrong, words in (
-        (good[:-5] + b"xxxxx", "'checkpoint/state/000000002.delta' of the checkpoint is damaged"),
-        (good[: len(good) // 2], "is damaged"),
-        (b"", "is damaged"),
-        (good[:8] + b"\x09" + good[9:], "has format 9; .* reads 2. It was written by a newer Fogline: install that"),
-    ):
-        third.write_bytes(wrong)
-        with pytest.raises(SnapshotError, match=words) as found:
-            run(config_of(case, tmp_path))
-        assert "choose another output" in str(found.value)
-    third.unlink()
-    with pytest.raises(SnapshotError, match="is missing, and later files build on it"):
-        run(config_of(case, tmp_path))
-    third.write_bytes(good)
-    for number in (3, 4):
-        (state / f"{number:09}.delta").unlink()
-    with pytest.raises(SnapshotError, match="batch 3 was done, but its state ends with batch 2"):
-        run(config_of(case, tmp_path))
+    started = Embedded(config_of(case, tmp_path)).start(files_per_batch=1)
+    assert not started.awaitTermination(0)
+    before = kept(tmp_path / "out")
+    monkeypatch.setattr(embedded, "write_batch", lambda *_: (_ for _ in ()).throw(OSError(28, "no space left")))
+    with pytest.raises(OSError, match="no space left"):
+        started.awaitTermination(0)
+    assert kept(tmp_path / "out") == before
+    with pytest.raises(FoglineError, match="this run has failed"):
+        started.awaitTermination(0)
 
 
-def test_a_state_that_is_another_file_of_the_checkpoint_or_of_another_time_is_refused(tmp_path):
+def test_an_older_copy_of_the_state_is_refused_and_so_is_a_new_one(tmp_path):
     case = CASES["lateness"]
     write_stream(case, tmp_path / "in")
+    started = Embedded(config_of(case, tmp_path)).start(files_per_batch=1)
+    checkpoint = tmp_path / "out" / "checkpoint"
+    for k in range(3):
+        assert not started.awaitTermination(0)
+        started.running.close()
+        shutil.copytree(checkpoint, tmp_path / f"checkpoint-{k}")
+        started = Embedded(config_of(case, tmp_path)).start(files_per_batch=1)
+    started.running.close()
     run(config_of(case, tmp_path), 1)
-    state = tmp_path / "out" / "checkpoint" / "state"
-    third, good = state / "000000002.delta", (state / "000000002.delta").read_bytes()
-    for wrong, words in (
-        ((state / "000000001.delta").read_bytes(), "is another file of it, under this name"),
-        (_elsewhere(tmp_path / "copy", case), "was not written after the file before it"),
-    ):
-        third.write_bytes(wrong)
-        with pytest.raises(SnapshotError, match=words) as found:
-            run(config_of(case, tmp_path))
-        assert "000000002.delta" in str(found.value) or "000000003.delta" in str(found.value)
-    third.write_bytes(good)
+    good = (checkpoint / "state.sqlite").read_bytes()
+    shutil.copy(tmp_path / "checkpoint-1" / "state.sqlite", checkpoint / "state.sqlite")
+    with pytest.raises(SnapshotError, match=r"batch 4 was done, but its state ends with batch 1: .* is an old copy"):
+        run(config_of(case, tmp_path))
+    (checkpoint / "state.sqlite").unlink()
+    with pytest.raises(SnapshotError, match="batch 4 was done, but its state is not there"):
+        run(config_of(case, tmp_path))
+    (checkpoint / "reached").unlink()
+    with pytest.raises(FoglineError, match="knows of batches up to -1, but there are files of batch 4"):
+        run(config_of(case, tmp_path))
+    shutil.copy(tmp_path / "checkpoint-1" / "state.sqlite", checkpoint / "state.sqlite")
+    with pytest.raises(FoglineError, match="knows of batches up to 1, but there are files of batch 4"):
+        run(config_of(case, tmp_path))
+    (checkpoint / "state.sqlite").write_bytes(good)
     assert run(config_of(case, tmp_path)).status.total == 0
 
 
-def _elsewhere(folder: Path, case: Case) -> bytes:
-    """The same file of a run whose stream lies in another folder."""
-    folder.mkdir()
-    write_stream(case, folder / "in")
-    run(config_of(case, folder), 1)
-    return (folder / "out" / "checkpoint" / "state" / "000000002.delta").read_bytes()
-
-
-def test_the_intent_of_another_batch_is_refused(tmp_path):
-    case = CASES["timestamps"]
+def test_the_state_of_another_run_is_refused(tmp_path):
+    case = CASES["lateness"]
     write_stream(case, tmp_path / "in")
-    run(config_of(case, tmp_path), 1)
-    checkpoint = tmp_path / "out" / "checkpoint"
-    shutil.copy(checkpoint / "offsets" / "4", checkpoint / "offsets" / "5")
-    with pytest.raises(SnapshotError, match="'checkpoint/offsets/5' of the checkpoint is another file of it"):
+    for output in ("out", "copy"):
+        run(config_of(case, tmp_path, output), 1)
+    shutil.copy(*(tmp_path / each / "checkpoint" / "state.sqlite" for each in ("copy", "out")))
+    with pytest.raises(SnapshotError, match=r"'checkpoint/state.sqlite' belongs to another run"):
         run(config_of(case, tmp_path))
+
+
+def test_an_output_on_a_network_file_system_is_refused_before_anything_is_written(tmp_path, monkeypatch):
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"/dev/sda / ext4 rw 0 0\nserver:/x {tmp_path} nfs4 rw 0 0\n")
+    monkeypatch.setattr(sqlite, "MOUNTS", mounts)
+    with pytest.raises(FoglineError, match=r"lies on a network file system \(nfs4\).* --engine spark"):
+        Embedded(config_of(CASES["lateness"], tmp_path))
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"mar": 1}'])
@@ -313,7 +346,9 @@ def test_files_are_taken_in_the_order_of_their_times_and_as_many_as_fit(tmp_path
     started = Embedded(config_of(case, tmp_path)).start()
     seen = []
     while not started.awaitTermination(0):
-        seen.append([Path(path).name for path, each in started.log.read().items() if each.batch == len(seen)])
+        known = started.log.known(map(str, (tmp_path / "in").iterdir())).items()
+        taken = sorted((each.when, Path(path).name) for path, each in known if each.batch == len(seen))
+        seen.append([name for _, name in taken])
     assert seen == [["001.parquet", "002.parquet"], ["003.parquet", "000.parquet"]]
 
 
@@ -345,17 +380,3 @@ def test_groups_that_time_alone_changes_are_reported_in_one_order_also_after_a_r
         reports.append([row["g"] for table in found for row in table.to_pylist()])
     assert reports[0] == reports[1]
     assert sorted(reports[0]) == ["x", "y"]
-
-
-def test_a_file_of_the_state_builds_on_none_that_could_not_be_written(tmp_path, monkeypatch):
-    state = EmbeddedState(LocalFolder(tmp_path))
-    state.put(Entry("a"), b"1")
-    state.commit()
-    state.put(Entry("a"), b"2")
-    with monkeypatch.context() as broken:
-        broken.setattr(LocalFolder, "filling", lambda *_: (_ for _ in ()).throw(OSError(28, "no space left")))
-        with pytest.raises(OSError, match="no space left"):
-            state.commit()
-    state.put(Entry("a"), b"3")
-    state.commit()
-    assert EmbeddedState(LocalFolder(tmp_path)).get(Entry("a")) == b"3"

@@ -28,7 +28,6 @@ from fogline.pipeline.plan import Plan, make_plan
 from fogline.pipeline.report import Journal
 from fogline.pipeline.sensors import Dealer, SensorStage
 from fogline.repository import store
-from fogline.runs import embedded_state
 from fogline.runs.embedded import Embedded
 from fogline.saved import table_as_bytes, table_from_bytes
 from fogline.state.store import MemoryStore
@@ -227,7 +226,6 @@ def run_of(mode: str) -> Example:
         known = case.repository() and fl.Repository.load(root / "repository")
         with (
             patch.dict(Compaction.__init__.__kwdefaults__ or {}, {"block": 2}),
-            patch.object(embedded_state, "SMALL", 3_000),
             patch("fogline.runs.config.uuid4", lambda: type("Mark", (), {"hex": "0" * 32})),
             patch("fogline.runs.embedded.perf_counter", lambda: 0.0),
             patch("fogline.runs.embedded.time_ns", lambda: 0),
@@ -235,6 +233,7 @@ def run_of(mode: str) -> Example:
             started = Embedded(replace(config_of(case, root), repository=known)).start(files_per_batch=1)
             for _ in range(case.files - LEFT):
                 started.awaitTermination(0)
+            started.running.close()
         shutil.rmtree(root / "repository")
         shutil.move(root, path)
 

@@ -21,11 +21,11 @@ from fogline.output.answers import read_answer
 from fogline.output.folder import LocalFolder
 from fogline.pipeline.exchange import unpack_groups
 from fogline.repository import store
-from fogline.runs import embedded_state
 from fogline.runs.config import RunConfig
 from fogline.runs.embedded import Embedded
-from fogline.saved import CHECKSUM, opened, sealed
 from fogline.saved import MAGIC as PACKED
+from fogline.saved import opened, sealed
+from fogline.state import sqlite
 from fogline.state.format import MAGIC as STATE
 from tests.flow.embedding import APPENDED, NEWEST, config_of
 from tests.formats import examples
@@ -58,13 +58,21 @@ def test_every_example_is_of_the_version_that_is_written_now_or_has_one_beside_i
         "sensor-state": STATE[-1],
         "journal": 1,
         "layout": 1,
-        "run": max(about.FORMAT, embedded_state.MAGIC[-1], compaction.FORMAT),
+        "run": max(about.FORMAT, sqlite.FORMAT, compaction.FORMAT),
     }
     newest: dict[str, int] = {}
     for each in EXAMPLES:
         for name, version in re.findall(r"^(.*?)(?:-(?:append|latest|hindsight))?-(\d+)(?:\..*)?$", each.name):
             newest[name] = max(newest.get(name, 0), int(version))
     assert newest == versions, "a format has changed: write an example of it, beside the old one (see README.md)"
+
+
+@pytest.mark.parametrize("mode", RUNS)
+def test_a_run_whose_checkpoint_is_files_of_changes_is_refused_by_name(mode, tmp_path):
+    with pytest.raises(
+        FoglineError, match=r"checkpoint' has format 1; .* reads 2\. .* an older Fogline: go on with that"
+    ):
+        examples.resumed(KEPT / f"run-{mode}-1", tmp_path, RUNS[mode])
 
 
 # --- Another version of Fogline has written it -----------------------------------------------------------------------
@@ -75,10 +83,14 @@ def _raised(content: bytes, place: int, by: int = 1) -> bytes:
 
 
 def _in_json(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    known = json.loads(path.read_text())
-    known.pop(CHECKSUM, None)
+    path.write_text(_changed(path.read_bytes(), change))
+
+
+def _changed(content: bytes, change: Callable[[dict[str, Any]], None]) -> str:
+    known = opened(content)
+    assert known is not None
     change(known)
-    path.write_text(json.dumps(known))
+    return sealed(known)
 
 
 def _beyond(by: int) -> int:
@@ -119,8 +131,8 @@ def an_output(root: Path, by: int) -> None:
 
 def a_checkpoint(root: Path, by: int) -> None:
     shutil.copytree(KEPT / "run-append-2", root, dirs_exist_ok=True)
-    newest = max((root / "out" / "checkpoint" / "state").iterdir())
-    newest.write_bytes(_raised(newest.read_bytes(), 8, by))
+    file = root / "out" / "checkpoint" / sqlite.FILE
+    file.write_bytes(_raised(file.read_bytes(), 63, by))
     Embedded(config_of(RUNS["append"], root, moved=True)).start()
 
 
@@ -128,10 +140,8 @@ def a_stand(root: Path, by: int) -> None:
     shutil.copytree(KEPT / "run-append-2", root, dirs_exist_ok=True)
     (newest,) = (root / "out" / "answers").iterdir()
     table = pq.read_table(newest)
-    known = json.loads(table.schema.metadata[b"fogline"])
-    known.pop(CHECKSUM, None)
-    known["format"] += by
-    pq.write_table(table.replace_schema_metadata({b"fogline": json.dumps(known)}), newest)
+    known = _changed(table.schema.metadata[b"fogline"], lambda known: known.update(format=known["format"] + by))
+    pq.write_table(table.replace_schema_metadata({b"fogline": known}), newest)
     read_answer(LocalFolder(root / "out"), "out")
 
 
@@ -194,6 +204,7 @@ OTHER_RUNS: dict[str, Any] = {
 }
 MAY_CHANGE = {"stream", "output", "query", "idle", "moved", "keep", "options", "topic", "accepts", "successor"}
 MAY_CHANGE |= {"formers", "limits", "keeps"}  # what keeps its batches elsewhere is another list of sinks
+MAY_CHANGE |= {"imputer"}  # the plan names it: state of another one is refused
 
 
 def test_every_field_of_a_query_and_of_a_run_is_tried():

@@ -17,12 +17,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import fogline as fl
+from fogline.output.folder import LocalFolder
 from fogline.pipeline.names import CHANGES, HEALTH, REJECTS
 from fogline.pipeline.plans import plans_of
 from fogline.queries import Queries
 from fogline.runs.config import EMBEDDED, RunConfig
 from fogline.runs.embedded import Embedded
-from fogline.runs.embedded_state import EmbeddedState, Entry
+from fogline.runs.embedded_state import EmbeddedState
 from fogline.runs.evaluation import Evaluation
 from tests.contracts import DISTRIBUTION
 from tests.flow.driving import Engine, ShardEngine, rows_of
@@ -183,8 +184,7 @@ class Memory(EmbeddedState):
     """The state of the embedded engine, without a disk."""
 
     def __init__(self) -> None:
-        self.kept: dict[Entry, bytes] = {}
-        self.changed: set[Entry] = set()
+        super().__init__(LocalFolder("/nowhere"))  # nothing is committed: all of it stays in memory
 
 
 def run_embedded(stream: Stream) -> None:

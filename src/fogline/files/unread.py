@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -35,8 +35,11 @@ class FileLog(Protocol):
     def reads_on(self, path: str) -> bool:
         """Whether nothing was done to a file that was taken up but adding lines, which will be read."""
 
-    def read(self) -> Mapping[str, Taken]:
-        """The files by their absolute paths."""
+    def known(self, paths: Iterable[str]) -> Mapping[str, Taken]:
+        """Those of these files that were taken up, by their absolute paths."""
+
+    def known_names(self, names: Iterable[str]) -> Set[str]:
+        """Those of these names that files have which were taken up."""
 
     def gone(self) -> list[str]:
         """Files that were to be read by a batch that is not finished, and are no longer there."""
@@ -61,8 +64,8 @@ class Unread:
         """Sentences about what is new."""
         there = list(entries(self.path))
         others = strays(there, self.root)
-        taken = self.log.read()
-        names = {Path(each).name for each in taken} if self.by_name else ()
+        taken = self.log.known(map(str, there))
+        names = self.log.known_names(each.name for each in there) if self.by_name else ()
         new = [each for each in there if str(each) not in taken and each.name not in names]
         self.behind = len(new) - len(strays(new, self.root))
         changed = [

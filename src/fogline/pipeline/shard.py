@@ -118,12 +118,6 @@ def shard_of(key: Key, shards: int) -> int:
     return _hash(key) % shards
 
 
-def timer_of(store: StateStore) -> int | None:
-    """When time alone changes something on the shard that lies in this store."""
-    saved = store.get(_INDEX)
-    return None if saved is None else PageIndex(*json.loads(saved)).timer
-
-
 def _hash(key: Key) -> int:
     return int.from_bytes(blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -148,6 +148,14 @@ class SourceLog:
                         path = unquote(entry["path"].removeprefix("file:").replace("//", "", 1))
                         self.files[path] = Taken(entry["timestamp"], entry["batchId"])
         return self.files
+
+    def known(self, paths: Iterable[str]) -> Mapping[str, Taken]:
+        """Those of these files that were taken up."""
+        return self.read()
+
+    def known_names(self, names: Iterable[str]) -> Set[str]:
+        """The names of all that were taken up."""
+        return {Path(each).name for each in self.read()}
 
     def reads_on(self, path: str) -> bool:
         """Spark reads each file once."""

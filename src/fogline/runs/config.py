@@ -41,6 +41,7 @@ from fogline.repository.repository import Repository
 from fogline.rows.changes import member_key, of_query
 from fogline.runs.spill import PIECES
 from fogline.saved import opened
+from fogline.state.sqlite import FILE
 
 
 def refuse_other(before: dict[str, Any], now: dict[str, Any], output: str) -> None:
@@ -103,13 +104,22 @@ def refuse_other_checkpoint(place: Folder, mark: str | None, output: str) -> Non
         )
     if _mark_in(found, way_out) != mark:
         raise FoglineError(f"the checkpoint in {output!r} belongs to another output. {way_out}")
+
+
+def refuse_old_checkpoint(place: Folder, known: int, output: str) -> None:
+    """The checkpoint knows of all batches of which there are files; `known`: the last one that was begun."""
     newest = max((held.last for kind in (*KINDS, *VIEWS) for held in counted(place.listing(kind))), default=-1)
-    known = [int(last) for name in place.listing(f"{CHECKPOINT}/offsets") if (last := name.split("/")[-1]).isdigit()]
-    if newest > max(known, default=-1):
+    if newest > known:
         raise FoglineError(
-            f"the checkpoint in {output!r} is an old copy: it knows of batches up to {max(known, default=-1)}, "
-            f"but there are files of batch {newest}. {way_out}"
+            f"the checkpoint in {output!r} is an old copy: it knows of batches up to {known}, "
+            f"but there are files of batch {newest}. Put back the one that belongs to it, or choose another output."
         )
+
+
+def _begun_by_spark(place: Folder) -> int:
+    """The last batch that Spark has begun; -1: none."""
+    known = [int(last) for name in place.listing(f"{CHECKPOINT}/offsets") if (last := name.split("/")[-1]).isdigit()]
+    return max(known, default=-1)
 
 
 def _mark_in(content: bytes, way_out: str) -> str:
@@ -353,6 +363,8 @@ class Output:
         refuse_other_engine(before.pop("engine", SPARK), self.config)
         self.mark = before.pop("mark", None)
         refuse_other_checkpoint(self.place, self.mark, self.config.output)
+        if self.config.engine == SPARK:  # the embedded engine opens its checkpoint first
+            refuse_old_checkpoint(self.place, _begun_by_spark(self.place), self.config.output)
         if REPOSITORIES not in before and self.config.query.by:
             raise FoglineError(
                 f"{self.config.output!r} was begun by an earlier version of Fogline, whose states of groups this one "
@@ -431,4 +443,5 @@ def entry_of(repository: Repository | None, since: int) -> dict[str, Any]:
 
 def has_batches(place: Folder) -> bool:
     """Whether a batch was ever begun: numbers of batches begin at 0, in an empty folder."""
-    return bool(place.listing(f"{CHECKPOINT}/offsets")) or any(place.listing(kind) for kind in (*KINDS, *VIEWS))
+    begun = place.listing(f"{CHECKPOINT}/offsets") or f"{CHECKPOINT}/{FILE}" in place.listing(CHECKPOINT)
+    return bool(begun) or any(place.listing(kind) for kind in (*KINDS, *VIEWS))

@@ -1,9 +1,9 @@
 """How does a stream of files become a folder of changes in one process, without an engine beside it?
 
 `Embedded` does what `spark.running.Run` does, with the same stages and the same output folder. For each batch: what it
-will read is written down, it is evaluated, its files are put into the output, and then its state is, which commits it
-(`runs.embedded_state`). A batch that was interrupted is done again, from the state before it, and replaces what is
-there of it.
+will read is written down, it is evaluated, its files are put into the output, and then its state is committed
+(`state.sqlite`). A batch that was interrupted is done again, from the state before it, and replaces what is there of
+it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from fogline.output.folder import LocalFolder
 from fogline.pipeline.plans import Plans
 from fogline.pipeline.report import Journal
 from fogline.runs.batch import from_packed, write_batch
-from fogline.runs.config import RunConfig, RunStatus
+from fogline.runs.config import RunConfig, RunStatus, refuse_old_checkpoint
 from fogline.runs.embedded_state import EmbeddedState, Intent
 from fogline.runs.evaluation import Evaluation
 from fogline.runs.spill import COLLECTED, Carrier, Spill
 from fogline.runs.start import StreamRun, layout_for, plan_for_files
 from fogline.runs.taken import ROWS, FileRows, FoundFile, TakenFiles, batch_of
+from fogline.state.sqlite import refuse_network
 
 PAUSE = 0.2  # seconds between looks for new files
 _PACKED = pa.schema([("kind", pa.string()), ("part", pa.binary())])
@@ -48,8 +49,11 @@ class Embedded(StreamRun):
                     f"{path!r} does not lie on this machine, where the embedded engine works; "
                     "use --engine spark, or files of this machine."
                 )
-        super().__init__(config, LocalFolder(absolute(config.output)), report, remark)
+        self.place = LocalFolder(absolute(config.output))
+        refuse_network(self.place.root)
+        super().__init__(config, self.place, report, remark)
         self.unread: Unread | None = None
+        self.state: EmbeddedState | None = None
 
     def start(
         self,
@@ -73,20 +77,36 @@ class Embedded(StreamRun):
         self.unread = Unread(self.config.stream, self.log, by_name=self.log.by_name)
         for text in self.unread.begin():
             self.remark(text)
-        return EmbeddedRun(self, self.layout, plan, self.state, self.log, *self.sizes)
+        return EmbeddedRun(self, self.layout, plan, self._opened, self.log, *self.sizes)
 
     def open(self) -> None:
         """The state of all stages, and the files that were taken."""
-        self.state = EmbeddedState(self.output.place)
-        self.log = TakenFiles(self.state, self.config.stream, by_name=self.output.by_name)
+        self._close_state()
+        state = self.state = EmbeddedState(self.place, self.output.mark)
+        refuse_old_checkpoint(self.place, state.batch + (state.intent() is not None), self.config.output)
+        self.log = TakenFiles(state, self.config.stream, by_name=self.output.by_name)
+
+    def close(self) -> None:
+        """No more batches come from this process."""
+        self._close_state()
+        super().close()
+
+    def _close_state(self) -> None:
+        if self.state is not None:
+            self.state.close()
 
     def last(self) -> int | None:
         """The last batch that is committed; None: none."""
-        return None if self.state.batch < 0 else self.state.batch
+        return None if self._opened.batch < 0 else self._opened.batch
 
     def finish(self, plan: Plans) -> None:
         """Do the batch that was begun and not finished, if there is one."""
-        EmbeddedRun(self, self.layout, plan, self.state, self.log, *self.sizes).finish()
+        EmbeddedRun(self, self.layout, plan, self._opened, self.log, *self.sizes).finish()
+
+    @property
+    def _opened(self) -> EmbeddedState:
+        assert self.state is not None
+        return self.state
 
     def look(self) -> None:
         """Remark on files that are not read, each once."""
@@ -166,6 +186,7 @@ class EmbeddedRun:
             yield
         except BaseException as error:
             self.failed = error
+            self.state.close()
             raise
 
     def _again(self, intent: Intent) -> None:

@@ -2,8 +2,8 @@
 
 As on any engine: rows are decoded and pruned (or dealt to the buckets of their sensors, and pruned there), what is left
 meets the state of its groups on their shards, then the timers fire that the watermark has reached: the greatest event
-time of the batches before. Rows are handed over as objects. State lies in `EmbeddedState`, in one store for each shard
-and each bucket.
+time of the batches before. Rows are handed over as objects. State lies in one store for each shard and
+each bucket.
 """
 
 from __future__ import annotations
@@ -23,30 +23,15 @@ from fogline.pipeline.plans import Plans
 from fogline.pipeline.report import Journal
 from fogline.pipeline.runner import Runners
 from fogline.pipeline.sensors import SensorStage
-from fogline.pipeline.shard import Shard, timer_of
+from fogline.pipeline.shard import Shard
 from fogline.pipeline.stages import Pruned, dealt, of_query, pruned
 from fogline.pipeline.time_buckets import buckets_of
 from fogline.pipeline.watermark import Farthest, HeardPair, event
 from fogline.rows.names import Key
-from fogline.runs.embedded_state import EmbeddedState, Entry
+from fogline.runs.embedded_state import EmbeddedState
+from fogline.state.sqlite import ShardStore
 
-_WATERMARK, _PAIRS = Entry("watermark"), "pairs"
-
-
-class PartStore:
-    """The store of one shard, or of one bucket of sensors, in the state of a run."""
-
-    def __init__(self, state: EmbeddedState, name: str) -> None:
-        self.state, self.name = state, name
-
-    def get(self, namespace: str, key: str = "", part: int = 0) -> bytes | None:
-        return self.state.get(Entry(f"{self.name} {namespace}", key, part))
-
-    def put(self, namespace: str, key: str, part: int, value: bytes) -> None:
-        self.state.put(Entry(f"{self.name} {namespace}", key, part), value)
-
-    def delete(self, namespace: str, key: str, part: int) -> None:
-        self.state.remove(Entry(f"{self.name} {namespace}", key, part))
+_WATERMARK, _PAIRS = "watermark", "pairs"
 
 
 class Evaluation:
@@ -56,17 +41,18 @@ class Evaluation:
         self.plans, self.state = plans, state
         self.runners = Runners(plans)
         self.sensors = [SensorStage(each.plan) for each in plans.shared if plans.deals]
-        due = {shard: timer_of(self.store_of(shard)) for shard in range(plans.shards)}
-        self.timers = {shard: each for shard, each in due.items() if each is not None}
-        before, watermark = json.loads(state.get(_WATERMARK) or b"[0, 0]")
+        before, watermark = json.loads(state.own.get(_WATERMARK) or b"[0, 0]")
         self.before: int = before  # the watermark that the last batch had, an event time in milliseconds
         self.watermark: int = watermark  # and that the next one will have
-        self.farthest = {name: Farthest.from_plain(json.loads(saved)) for name, saved in state.all(_PAIRS)}  # by query
+        pairs = {name or "": state.own.get(_PAIRS, name or "") for name, _ in plans.named}
+        self.farthest = {
+            name: Farthest.from_plain(json.loads(each)) for name, each in pairs.items() if each
+        }  # by query
 
     @property
     def moves(self) -> bool:
         """Whether a batch without rows would change something: the watermark has moved, and has reached a timer."""
-        return self.watermark > self.before and any(due <= self.watermark for due in self.timers.values())
+        return self.watermark > self.before and self.state.checkpoint.is_due(self.watermark)
 
     def take(self, rows: Iterable[pa.RecordBatch], now: int) -> Iterator[Journal]:
         """What is reported of the groups that rows or time have reached; `now`: the machine's clock.
@@ -80,11 +66,11 @@ class Evaluation:
                 for key, each in groups:
                     there.setdefault(key, []).append(of_query(chunk.shared, query.plan, each))
             self.watermark = max(self.watermark, chunk.event or 0)
-        due = {shard for shard, timer in self.timers.items() if timer <= watermark}
+        due = {int(shard) for shard, _ in self.state.checkpoint.due(watermark)}
         for number in sorted({*come, *due}):
             yield from self._step(number, come.pop(number, {}), watermark)
         if (watermark, self.watermark) != (self.before, watermark):
-            self.state.put(_WATERMARK, json.dumps([watermark, self.watermark]).encode())
+            self.state.own.put(_WATERMARK, "", 0, json.dumps([watermark, self.watermark]).encode())
         self.before = watermark
 
     def groups(self) -> Iterator[LoadedGroup]:
@@ -101,12 +87,12 @@ class Evaluation:
             buckets.setdefault(bucket, []).append(some)
         for bucket in sorted(buckets):
             number, own = self.plans.of_bucket(bucket)
-            store = PartStore(self.state, f"bucket {bucket}")
+            store = self.state.checkpoint.shard(f"bucket {bucket}")
             yield Pruned(self.plans.shared[number], self.sensors[number].take(own, buckets.pop(bucket), store))
 
-    def store_of(self, shard: int) -> PartStore:
+    def store_of(self, shard: int) -> ShardStore:
         """What is kept of a shard."""
-        return PartStore(self.state, f"shard {shard}")
+        return self.state.checkpoint.shard(f"shard {shard}")
 
     def _step(self, number: int, come: Mapping[Key, list[GroupRows]], watermark: int) -> Iterator[Journal]:
         """Rows reach the groups of a shard, then time does."""
@@ -118,11 +104,9 @@ class Evaluation:
         if shard.index.timer is not None and shard.index.timer <= watermark:
             for report in shard.take({}, watermark):
                 yield self.runners.named(number, report)
-        timer = shard.finish().timer
-        if timer is None:
-            self.timers.pop(number, None)
-        else:
-            self.timers[number] = timer
+        before, timer = shard.finish()
+        if timer != before:
+            self.state.checkpoint.set_timer(str(number), "", timer)
 
     def _hear(self, number: int, come: Mapping[Key, list[GroupRows]], frontiers: Mapping[Key, float]) -> None:
         """The watermark follows the pairs of small slices, but for rows that are held: see `watermark.Farthest`."""
@@ -139,7 +123,7 @@ class Evaluation:
             then = then.with_pairs((each._replace(name=each.name ^ own) for each in taken), plan.ahead)
         if then != before:
             self.farthest[name or ""] = then
-            self.state.put(Entry(_PAIRS, name or ""), json.dumps(then.to_plain()).encode())
+            self.state.own.put(_PAIRS, name or "", 0, json.dumps(then.to_plain()).encode())
             self.watermark = max(self.watermark, event(plan.kind, then.clock - plan.lateness) or 0)
 
 

@@ -24,7 +24,8 @@ from fogline.files.mark import WHOLE, FileMark, MarkedFile, Span, added_to
 from fogline.files.reading import batches
 from fogline.files.settled import Layout
 from fogline.files.unread import Taken
-from fogline.runs.embedded_state import EmbeddedState, Entry, Intent
+from fogline.runs.embedded_state import EmbeddedState, Intent
+from fogline.state.sqlite import FileTaken
 
 
 class Cut(NamedTuple):
@@ -103,20 +104,17 @@ def _behind(rows: Iterator[pa.RecordBatch], skip: int, path: str) -> Iterator[pa
         )
 
 
-# --- embedded_files ---
-# Which files has the embedded engine taken up so far, and which come next?
+# --- Which files were taken -------------------------------------------------------------------------------------------
 #
-# Each file once, in the order of the times at which they were last changed, then of their paths; a file of lines
-# again
-# where lines were added to it, and then those. What was taken lies in the engine's state: it is known of a file when
-# the
-# batch that read it is committed. Of a file that was too long for one batch it is known how many of its rows were
-# taken,
-# and by what it is known again; the next batch begins with it.
+# Each file once, in the order of the times at which they were last changed, then of their paths; a file of lines again
+# where lines were added to it, and then those. Which were taken is a table of the checkpoint: a file is in it when the
+# batch that read it is committed, and is looked up by its path (where the stream was moved, by its name). Of a file
+# that was too long for one batch it is known how many of its rows were taken, and by what it is known again; the next
+# batch begins with it.
 
 BATCH = 256 * 2**20  # bytes of files in one batch, at most, …
 ROWS = 1_000_000  # … and rows, unless stated
-_FILE, _CUT = "file", "cut file"
+_CUT = "cut file"
 
 
 class FoundFile(NamedTuple):
@@ -156,17 +154,22 @@ class TakenFiles:
     def __init__(self, state: EmbeddedState, stream: str, *, by_name: bool) -> None:
         self.state, self.stream, self.by_name = state, stream, by_name
         self.way_out = "Of csv and JSON lines, whole lines that are added behind whole lines are read."
-        self.files: dict[str, Taken] = {}
-        self.spans: dict[str, Span] = {}  # of files of lines: the part that was read last
-        self.names: dict[str, str] = {}  # the path under which a file of this name was taken
-        entries = [(path, json.loads(saved)) for path, saved in state.all(_FILE)]
-        for path, (when, batch, *span) in sorted(entries, key=lambda each: each[1][1]):  # of a name the last one counts
-            self._know(path, Taken(when, batch), Span(*span))
-        self.cut = next((CutFile.from_json(path, saved) for path, saved in state.all(_CUT)), None)
+        self.checkpoint = state.checkpoint
+        self.cut = next((CutFile.from_json(path, saved) for path, _, saved in state.checkpoint.all("", _CUT)), None)
 
-    def read(self) -> dict[str, Taken]:
-        """The files by their paths."""
-        return self.files if self.cut is None else self.files | {self.cut.path: Taken(self.cut.when, self.cut.batch)}
+    def known(self, paths: Iterable[str]) -> dict[str, Taken]:
+        """Those of these files that were taken up, by their paths."""
+        wanted = list(paths)
+        found = {path: Taken(each.when, each.batch) for path, each in self.checkpoint.files(wanted).items()}
+        if self.cut is not None and self.cut.path in wanted:
+            found[self.cut.path] = Taken(self.cut.when, self.cut.batch)
+        return found
+
+    def known_names(self, names: Iterable[str]) -> set[str]:
+        """Those of these names that files have which were taken up."""
+        wanted = set(names)
+        cut = set() if self.cut is None else {Path(self.cut.path).name} & wanted
+        return cut | self.checkpoint.files_named(wanted).keys()
 
     def gone(self) -> list[str]:
         """Files that were to be read by a batch that is not finished, and are no longer there."""
@@ -187,15 +190,9 @@ class TakenFiles:
         there = {each.name: str(each) for each in files_of(self.stream)}
         return [(there.get(Path(path).name, path), when) for path, when in files]
 
-    def _know(self, path: str, taken: Taken, span: Span) -> None:
-        self.files[path], self.names[Path(path).name] = taken, path
-        self.spans.pop(path, None)
-        if span.end is not None:
-            self.spans[path] = span
-
     def reads_on(self, path: str) -> bool:
         """Whether nothing was done to a file that was taken up but adding lines, which will be read."""
-        span = self._span(path)
+        span = self._span(path, self.checkpoint.files([path]).get(path))
         if span.end is None:
             return False
         with suppress(OSError):
@@ -208,17 +205,15 @@ class TakenFiles:
     ) -> int:
         """A batch takes these; with the one that was `cut` it ends. Returns how many of them are read."""
         if self.cut is not None:
-            self.state.remove(Entry(_CUT, self.cut.path))
+            self.state.own.delete(_CUT, self.cut.path, 0)
             self.cut = None
         for count, (path, when) in enumerate(files):
             span = spans[count] if spans else WHOLE
             if cut is not None and (path, span) == (cut.path, cut.span):
                 self.cut = CutFile(path, cut.rows, when, batch, cut.mark, cut.span)
-                self.state.put(Entry(_CUT, path), self.cut.to_json())
+                self.state.own.put(_CUT, path, 0, self.cut.to_json())
                 return count
-            known = () if span.end is None else span
-            self.state.put(Entry(_FILE, path), json.dumps([when, batch, *known]).encode())
-            self._know(path, Taken(when, batch), span)
+            self.checkpoint.take_file(FileTaken(path, when, batch, "" if span.end is None else json.dumps(span)))
         return len(files)
 
     def new_files(self, paths: Iterable[str]) -> list[FoundFile]:
@@ -227,18 +222,26 @@ class TakenFiles:
         The one that was cut comes first, even if it is there no longer: then it is a reject.
         """
         found: list[FoundFile] = []
+        there = list(paths)
+        taken = self._taken(there)
         cut = [] if self.cut is None else [FoundFile(self.cut.when, self.cut.path, 0)]
-        for path in paths:
+        for path in there:
             if self.cut is not None and self._is_cut(path):
                 cut = [FoundFile(self.cut.when, path, 0)]
             with suppress(FileNotFoundError):  # it is there no longer
-                found += self._to_read(path)
+                found += self._to_read(path, taken.get(path))
         return cut + sorted(found)
 
-    def _to_read(self, path: str) -> list[FoundFile]:
+    def _taken(self, paths: list[str]) -> dict[str, FileTaken]:
+        """What is known of these files: of each that of its path or, where the stream was moved, of its name."""
+        if not self.by_name:
+            return self.checkpoint.files(paths)
+        named = self.checkpoint.files_named(Path(path).name for path in paths)
+        return {path: named[name] for path in paths if (name := Path(path).name) in named}
+
+    def _to_read(self, path: str, known: FileTaken | None) -> list[FoundFile]:
         """The file, if it is a new one, or if lines were added to it."""
-        known = self.names.get(Path(path).name, path) if self.by_name else path
-        begun, before = known in self.files or self._is_cut(path), self._span(known)
+        begun, before = known is not None or self._is_cut(path), self._span(path, known)
         if begun and before.end is None:
             return []
         seen = os.stat(path)
@@ -248,9 +251,11 @@ class TakenFiles:
         size = seen.st_size - (0 if added is None else added.begin)
         return [FoundFile(seen.st_mtime_ns // 1_000_000, path, size, added)]
 
-    def _span(self, path: str) -> Span:
+    def _span(self, path: str, known: FileTaken | None) -> Span:
         """The part of a file that was read last, or is being read."""
-        return self.cut.span if self.cut is not None and self._is_cut(path) else self.spans.get(path, WHOLE)
+        if self.cut is not None and self._is_cut(path):
+            return self.cut.span
+        return Span(*json.loads(known.span)) if known is not None and known.span else WHOLE
 
     def spans_of(self, files: Iterable[FoundFile]) -> list[Span]:
         """The part of each file that a batch reads: the one that was cut goes on, a new one is read as it is now."""
