@@ -8,8 +8,10 @@ A case is a query, a history R, and a stream whose masked cells are known to the
 Masks are drawn row by row from their own seed. A longer stream begins with the same gaps; a higher rate, or more gaps
 per row, only adds to them. So turning one knob changes nothing else.
 
-Synthetic streams have 5,000 seeds, and each row is a copy of a random seed (`fogline.synthetic`). The paper's rules ask
-that rows within 0.001 in one attribute are within 0.01 in another: copies of one seed are, and no others.
+Synthetic streams have 5,000 seeds, and each row is a copy of a random seed. There are two generators: `uniform`,
+`correlated` and `anti` are the paper's (`lab/paper/generator.py`), whose seeds lie anywhere, so that a gap is imputed
+by copies of several. `uniform-apart` and so on keep seeds 0.002 apart in every attribute (`fogline.synthetic`): only
+there rows within 0.001 in one attribute are always within 0.01 in another, as the paper's rules ask.
 
 Real streams are Parquet files in a folder that the user names; none is part of the repository. A set that stands in for
 one of the paper's is reported under its own name. Attributes are scaled to [0, 10] as in the paper: by the range of the
@@ -34,7 +36,8 @@ import pyarrow.parquet as pq
 from fogline.arrays import Flags, Floats, Ints
 from fogline.errors import FoglineError, did_you_mean
 from fogline.query import Query
-from fogline.synthetic import DISTRIBUTIONS, SEEDS, TOP, copies, seed_points
+from fogline.synthetic import DISTRIBUTIONS, TOP, copies, seed_points
+from lab.paper.generator import SEEDS, dependencies, objects, seed_objects
 
 ID, TIME, SENSOR, AT = "row", "tick", "sensor", "at"
 PROTOCOLS = ("honest", "paper")
@@ -185,17 +188,20 @@ def matrix(rows: pa.Table, names: tuple[str, ...]) -> Floats:
 
 
 KINDS = DISTRIBUTIONS
+APART = tuple(f"{kind}-apart" for kind in KINDS)
+"""The same distributions, seeds 0.002 apart in every attribute."""
 
 
 def synthetic(kind: str, settings: Settings = DEFAULTS) -> Case:
-    """A case of one of the KINDS. `paper`: R is drawn from a pool that holds the stream's own rows."""
-    if kind not in KINDS:
-        raise LabError(f"{kind!r} is no kind of synthetic stream; there are {', '.join(KINDS)}.")
+    """A case of one of the KINDS, or APART. `paper`: R is drawn from a pool that holds the stream's own rows."""
+    if kind not in KINDS + APART:
+        raise LabError(f"{kind!r} is no kind of synthetic stream; there are {', '.join(KINDS + APART)}.")
     d = 4 if settings.d is None else settings.d
     names = tuple(ascii_uppercase[:d])
-    seeds = seed_points(kind, d, SEEDS, np.random.default_rng([settings.seed, 10]))
+    make = (seed_points, copies) if kind in APART else (seed_objects, objects)
+    seeds = make[0](kind.removesuffix("-apart"), d, SEEDS, np.random.default_rng([settings.seed, 10]))
     stream, past = (
-        np.ascontiguousarray(copies(seeds, n, np.random.default_rng([settings.seed, part])).T)
+        np.ascontiguousarray(make[1](seeds, n, np.random.default_rng([settings.seed, part])).T)
         for n, part in ((settings.rows, 11), (settings.history, 12))
     )
     if settings.protocol == "paper":
@@ -203,12 +209,7 @@ def synthetic(kind: str, settings: Settings = DEFAULTS) -> Case:
         chosen = np.random.default_rng([settings.seed, 13]).choice(len(pool), settings.history, replace=False)
         past = pool[np.sort(chosen)]
     history = pa.table({name: past[:, j] for j, name in enumerate(names)})
-    return build(kind, settings, dict.fromkeys(names, "max"), history, stream, {}, rules(names))
-
-
-def rules(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The paper's Table 2: each attribute explained by the next one, the last by the first."""
-    return tuple(f"{given}(0.001) -> {then}(0.01)" for then, given in zip(names, names[1:] + names[:1], strict=True))
+    return build(kind, settings, dict.fromkeys(names, "max"), history, stream, {}, dependencies(names))
 
 
 # --------------------------------------------------------------------------------------------------------- real streams

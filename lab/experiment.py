@@ -15,7 +15,8 @@ import pandas as pd
 
 Scalar = str | int | float | bool | None
 Knobs = Mapping[str, Scalar]
-Verdict = Literal["confirmed", "not confirmed", "differs", "beyond the paper"]
+Verdict = Literal["holds", "fails here", "flatter or faster", "beyond the paper"]
+WORST: tuple[Verdict, ...] = ("fails here", "flatter or faster", "holds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +56,38 @@ class Plot:
 
 
 @dataclass(frozen=True, slots=True)
+class Finding:
+    """What the rows show about one claim of the paper's text."""
+
+    claim: str
+    verdict: Verdict
+    """`flatter or faster`: something else comes out, for a reason of ours."""
+    reason: str = ""
+    """Why it fails here, or what we do otherwise; the numbers are in the reading."""
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
-    """What the rows show about the paper's claim, in a sentence or two."""
+    """What the rows show, in a sentence or two, and claim by claim."""
 
     verdict: Verdict
     text: str
+    findings: Sequence[Finding] = ()
+    """One for each claim that the paper's text makes here. Each claim is counted once, in one experiment."""
+
+
+def by_claims(text: str, findings: Sequence[Finding]) -> Reading:
+    """A reading whose verdict is the least of its findings."""
+    found = [each.verdict for each in findings]
+    verdict: Verdict = next((each for each in WORST if each in found), "beyond the paper")
+    return Reading(verdict, text, findings)
+
+
+def finding(claim: str, holds: bool, reason: str, *, by_design: bool = False) -> Finding:
+    """It holds; or it does not, for this reason. `by_design`: a reason of ours."""
+    if holds:
+        return Finding(claim, "holds")
+    return Finding(claim, "flatter or faster" if by_design else "fails here", reason)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """How long does a tick take, what does it answer, and how right is that?
 
 A system takes the rows of each tick and gives the answer, with the seconds it spent on imputing, on keeping its
-structure and on the query. It is either a pair, which imputes every row and then maintains (the paper's six rivals and
-more), or Fogline, which does both at once.
+structure and on the query. It is a pair, which imputes every row and then maintains (the paper's six rivals and more);
+Fogline, which does both at once; or the paper's own system as corrected ('paper') or as printed ('paper:printed').
 
 What lies at the border, reading Arrow rows and building the table of changes, is timed apart and not raced: it has
 nothing to do with how skylines are kept. What else a monitor does, such as refusing duplicates and scoring hidden
@@ -30,16 +30,20 @@ from fogline.intake import Intake
 from fogline.monitor import Monitor
 from fogline.query import Query
 from fogline.repository.repository import Repository
+from fogline.repository.rules import as_rules
 from fogline.rows.changes import Key
 from fogline.rows.names import Kinds
 from fogline.rows.reader import Decoded, Reader
-from lab.case import Case, LabError
+from lab.case import ID, Case, LabError, matrix
 from lab.imputers import fitted
 from lab.imputers.fittable import fill
 from lab.imputers.rules import DD
-from lab.maintainers import Maintainer, Stopwatch, TickAnswer, TickTimes, Tree, maintainer, members
+from lab.maintainers import Maintainer, Stopwatch, TickAnswer, TickTimes, Tree, answer_of, maintainer, members
+from lab.paper.framework import CORRECTED, FORMS, SkyIDS
+from lab.paper.lattice import DataRepository
+from lab.paper.objects import Incomplete
 
-FOGLINE = "fogline"
+FOGLINE, PAPER = "fogline", "paper"
 RIVALS = tuple(f"{one}+{two}" for one in ("DD", "mul", "con") for two in ("skyline", "skyline_tree"))
 """The paper's six."""
 
@@ -156,13 +160,49 @@ class Fogline:
         return self.monitor.stats()
 
 
+class PaperSystem:
+    """The paper's own system (`lab/paper`), in plain Python and NumPy: not to be timed beside compiled ones.
+
+    Probabilities of its answer are lower bounds where Algorithm 5 needs no more.
+    """
+
+    def __init__(self, case: Case, form: str = CORRECTED) -> None:
+        if form not in FORMS:
+            raise LabError(f"the paper's system has the forms {', '.join(FORMS)}; {form!r} is none of them.")
+        self.case, self.spent = case, TickTimes()
+        self.signs = np.array(case.query.signs, np.float64)
+        names = case.query.names
+        rules = case.rules or [str(rule) for rule in repository_of(FOGLINE, case).rules]
+        repository = DataRepository(
+            matrix(case.history, names) * self.signs, names, as_rules(rules), corrected=form == CORRECTED
+        )
+        self.system = SkyIDS(case.settings.alpha, repository, form=form)
+
+    def advance(self, now: int, rows: pa.Table) -> TickAnswer:
+        began = perf_counter()
+        values = matrix(rows, self.case.query.names) * self.signs
+        ids, life = rows.column(ID).to_pylist(), self.case.settings.lifetime
+        arrivals = [Incomplete(id, now, now + life, point) for id, point in zip(ids, values, strict=True)]
+        border = perf_counter() - began
+        found = self.system.advance(now, arrivals)
+        self.spent = TickTimes(**self.system.seconds, border=border)
+        return answer_of(np.array(list(found), np.int64), np.array(list(found.values()), np.float64))
+
+    def sizes(self) -> Mapping[str, int]:
+        return self.system.sizes()
+
+
 def system(name: str, case: Case) -> System:
-    """A system by its name, fitted to the case: 'fogline', 'DD+skyline', 'mean+moocore' …"""
+    """A system by its name, fitted to the case: 'fogline', 'paper', 'DD+skyline', 'mean+moocore' …"""
+    if name == PAPER or name.startswith(f"{PAPER}:"):
+        return PaperSystem(case, name.partition(":")[2] or CORRECTED)
     if name == FOGLINE or name.startswith(f"{FOGLINE}:"):
         return Fogline(case.query, repository_of(name, case))
     one, plus, two = name.partition("+")
     if not plus:
-        raise LabError(f"{name!r} is no system; write 'fogline' or an imputer and a maintainer, as in 'DD+skyline'.")
+        raise LabError(
+            f"{name!r} is no system; write 'fogline', 'paper', or an imputer and a maintainer, as in 'DD+skyline'."
+        )
     return Pair(case.query, fitted(one, case)[0], maintainer(two, case.query))
 
 

@@ -13,6 +13,7 @@ from lab.experiments.coverage import COVERAGE
 from lab.experiments.efficiency import KNOBS, SETS, M
 from lab.experiments.favourable import FAVOURABLE
 from lab.experiments.fscore import FSCORE, FSCORE_WINDOW, FSCORE_XI
+from lab.experiments.generators import GENERATORS
 from lab.experiments.hindsight import HINDSIGHT
 from lab.experiments.next import NEXT
 from lab.experiments.peers import NAN, PEERS
@@ -24,6 +25,6 @@ EXPERIMENTS: dict[str, Experiment] = {
     for each in (
         INSTANCES, COST, PRUNING, FSCORE, FSCORE_WINDOW, FSCORE_XI, FAVOURABLE, SETS, *KNOBS, M, BETA_KNOB, IMPUTED,
         MEMORY, HUGE, WIDE, RATE, CALIBRATION, COVERAGE, CEILING, HINDSIGHT, NEXT, UNCORRECTED,
-        PEERS, NAN,
+        GENERATORS, PEERS, NAN,
     )
 }  # fmt: skip

@@ -22,11 +22,11 @@ import pandas as pd
 import pyarrow as pa
 
 from fogline.monitor import Monitor
-from fogline.synthetic import SEEDS, copies, seed_points
 from lab.case import ID, KINDS, TIME, mask
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
 from lab.experiments.common import FEWEST, case_of, listed, whole_ticks
 from lab.experiments.efficiency import sweep_measure
+from lab.paper.generator import SEEDS, objects, seed_objects
 from lab.race import FOGLINE, Pair, System, repository_of, system
 
 BATCH = 10_000  # rows per tick of a huge window
@@ -46,10 +46,10 @@ def huge_measure(knobs: Knobs, scope: Scope) -> list[dict[str, Scalar]]:
     lifetime = int(knobs["window"] or 0) // BATCH
     monitor = Monitor(replace(small.query, lifetime=lifetime), repository_of(FOGLINE, small))
     names = small.query.names
-    seeds = seed_points("uniform", len(names), SEEDS, np.random.default_rng([small.settings.seed, 10]))
+    seeds = seed_objects("uniform", len(names), SEEDS, np.random.default_rng([small.settings.seed, 10]))
     rng, seconds = np.random.default_rng(40), []
     for k in range(lifetime + 10):
-        rows = np.ascontiguousarray(copies(seeds, BATCH, rng).T)
+        rows = np.ascontiguousarray(objects(seeds, BATCH, rng).T)
         gaps = mask(rows, small.settings.xi, small.settings.m, k)
         cells = {name: pa.array(rows[:, j], mask=gaps[:, j]) for j, name in enumerate(names)}
         order = np.arange(k * BATCH, (k + 1) * BATCH)

@@ -15,11 +15,12 @@ import numpy as np
 import pandas as pd
 
 from fogline.monitor import Monitor
-from lab.case import KINDS, Case, Settings, available, data_set_of, real, synthetic
+from lab.case import APART, KINDS, Case, Settings, available, data_set_of, real, synthetic
 from lab.experiment import Scalar, Scope
 from lab.maintainers import TickTimes
 from lab.race import System
 
+SYNTHETIC = KINDS + APART
 REAL = ("intel", "gas", "pump", "beijing")
 STAND_INS = ("sp500",)
 QUICK: Mapping[str, int] = {"window": 2_000, "history": 12_000, "ticks": 20}
@@ -44,7 +45,7 @@ def sets(scope: Scope, wanted: Iterable[str] = (*KINDS, *REAL, *STAND_INS)) -> l
 def settings(name: str, scope: Scope, **knobs: Any) -> Settings:
     """The defaults for a set, and the knobs that are turned."""
     base: dict[str, Any] = {"ticks": 100} | dict(QUICK if scope.quick else {})
-    if scope.quick and name in KINDS:
+    if scope.quick and name in SYNTHETIC:
         base["history"] = COPIES
     for key, most in SHORT.get(name, {}).items():
         base[key] = min(base.get(key, most), most)
@@ -54,7 +55,7 @@ def settings(name: str, scope: Scope, **knobs: Any) -> Settings:
 def case_of(name: str, scope: Scope, **knobs: Any) -> Case:
     """The case of a set."""
     made = settings(name, scope, **knobs)
-    if name in KINDS:
+    if name in SYNTHETIC:
         return synthetic(name, made)
     assert scope.data is not None, f"{name} is a real set, and there is no folder"
     return real(name, scope.data, made)
@@ -71,7 +72,7 @@ def case_at(name: str, scope: Scope, place: int, **knobs: Any) -> Case:
 
 def kind_of(name: str) -> str:
     """What to call a set in a report."""
-    if name in KINDS:
+    if name in SYNTHETIC:
         return "synthetic"
     stands_for = data_set_of(name).stands_for
     return "real" if stands_for is None else f"in place of {stands_for}"

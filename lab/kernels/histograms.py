@@ -84,3 +84,47 @@ def rough_bounds(nodes, root, buckets, target, centre, radius):
         if low <= high:
             lows[i], highs[i] = low, high
     return lows, highs
+
+
+@kernel
+def gather_buckets(nodes, root, buckets, target, centre, radius):
+    """The buckets of level `target` that may hold a match of the first centre: low, high, rows, and: are all matches?
+
+    A bucket surely lies within the radii if in each determinant that is asked for its interval does, or its node's box.
+    """
+    k, last = centre.shape[1], buckets.edges.shape[1] + 1
+    mask = (1 << buckets.bits) - 1
+    room, stack = room_for(k), np.empty(LEVELS * nodes.children.shape[1], np.int64)
+    open_ = np.empty((k, last + 1), np.bool_)
+    ask = aim(centre, 0, radius, room)
+    reach(buckets.edges, centre, 0, radius, open_)
+    found, n = np.empty((4, 64)), 0
+    stack[0], top = root, int(root >= 0)
+    while top:
+        top -= 1
+        node = stack[top]
+        if place(nodes, node, ask) == OUTSIDE:
+            continue
+        if nodes.level[node] > target:
+            top = push_near(nodes, nodes.slot[node], ask, stack, top)
+            continue
+        for b in range(buckets.at[node], buckets.at[node] + buckets.size[node]):
+            inside, sure = True, True
+            for j in range(k):
+                digit = (buckets.code[b] >> (j * buckets.bits)) & mask
+                inside &= open_[j, digit]
+                x, eps = centre[0, j], radius[j]
+                if x == x:
+                    left = buckets.edges[j, digit - 1] if 0 < digit < last else nodes.lo[node, j]
+                    right = buckets.edges[j, digit] if digit < last - 1 else nodes.hi[node, j]
+                    left, right = max(left, nodes.lo[node, j]), min(right, nodes.hi[node, j])
+                    sure &= digit < last and left - x >= -eps and right - x <= eps
+            if inside:
+                if n == found.shape[1]:
+                    more = np.empty((4, 2 * n))
+                    more[:, :n] = found
+                    found = more
+                found[0, n], found[1, n], found[2, n] = buckets.low[b], buckets.high[b], buckets.weight[b]
+                found[3, n] = 1.0 if sure else 0.0
+                n += 1
+    return found[0, :n], found[1, :n], found[2, :n], found[3, :n] > 0

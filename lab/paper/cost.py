@@ -1,12 +1,15 @@
 """How wide should a grid cell be?
 
-The cost model of the paper's appendix D. A query reads every cell that its box touches: narrow cells are many, wide
-ones bring rows that do not match. How many rows a box holds follows from a power law, whose exponent D₂ is the
-correlation fractal dimension: a cell of side s around a random row holds about (N - 1) · factor · s^D₂ others.
+The cost model of the paper's Appendix D (section 5.4; Eq. 5 to Eq. 12, Algorithm 6). A query reads every cell that its
+box touches: narrow cells are many, wide ones bring rows that do not match. How many rows a box holds follows from a
+power law, whose exponent D₂ is the correlation fractal dimension: a cell of side s around a random row holds about
+(N - 1) · factor · s^D₂ others.
 
 All of it happens in a scaled space, where each determinant runs from 0 to 1. What differs from the paper, and why:
 
-- Eq. 12 has β and 1 - β the other way round than Eq. 11. `slope` is the derivative of Eq. 11.
+- Eq. 12 has β and 1 - β the other way round than Eq. 10 and Eq. 11. `slope` is the derivative of Eq. 11, with `printed`
+  that of Eq. 12. At β = 0.5 they are the same. Appendix E goes with Eq. 12: "when β is set to a smaller value, the cell
+  length u will be large". By Eq. 11 cells then cost less, and u is small.
 - The paper counts cells for the worst case, an interval of w touching w/u + 2. At a random place it touches w/u + 1:
   10.8 cells for two determinants with w = 2.28 u, where 10.3 were counted and the paper has 18.3 (`margin=2`).
 - The paper's law has factor 1, true of rows that fill their space evenly. Clusters do not follow one line on all scales
@@ -71,7 +74,7 @@ class Load:
     margin: float = MARGIN  # 2 = the paper's worst case
 
 
-# ---------------------------------------------------------------------------------------------------- the power law
+# -------------------------------------------------------------------------------------------------------- the power law
 
 
 def fractal_dimension(points: ArrayLike) -> float:
@@ -129,7 +132,7 @@ def _pairs(ascending: Ints | Floats) -> float:
     return float(count @ (count - 1))
 
 
-# ------------------------------------------------------------------------------------------------------- the cost
+# ------------------------------------------------------------------------------------------------------------- the cost
 
 
 def cost(u: float, load: Load) -> float:
@@ -144,15 +147,27 @@ def cost(u: float, load: Load) -> float:
     return float((beta * units.cell * cells + (1 - beta) * units.row * (read - wanted)).sum())
 
 
-def slope(u: float, load: Load) -> float:
-    """The derivative of `cost`, from Eq. 11 (Eq. 12 as printed swaps β and 1 - β)."""
+def slope(u: float, load: Load, *, printed: bool = False) -> float:
+    """The derivative of `cost`, from Eq. 11; `printed`: Eq. 12, which swaps β and 1 - β."""
     width, margin = _boxes(load)
     cells, read = _visited(u, load)
     reach = width + margin * u  # (rules, k), positive for u > 0
     fewer = -cells * (width / (u * reach)).sum(axis=1)
     more = read * load.law.dimension / width.shape[1] * (margin / reach).sum(axis=1)
-    units, beta = load.units, load.beta
+    units, beta = load.units, 1 - load.beta if printed else load.beta
     return float((beta * units.cell * fewer + (1 - beta) * units.row * more).sum())
+
+
+def algorithm_6(load: Load, *, precision: float = 1e-3) -> float:
+    """Algorithm 6 as printed, with Eq. 12: u in (0, 1] to within η. Beside it: `best_side`."""
+    low, high = 0.0, 1.0  # lines 1-2
+    while high - low >= 2 * precision:  # line 3
+        u = (low + high) / 2  # line 4
+        if slope(u, load, printed=True) > 0:  # lines 5-6
+            high = u  # line 7
+        else:
+            low = u  # lines 8-9
+    return (low + high) / 2  # line 10
 
 
 def best_side(load: Load, *, precision: float = 1e-3) -> float:
@@ -176,13 +191,16 @@ def _narrowest(load: Load) -> float:
 
 
 def _boxes(load: Load) -> tuple[Floats, Floats]:
-    """Width of the queries and what cells add to it, (rules, k). No query is wider than the data."""
+    """Width of the queries (Eq. 5) and what cells add to it (Eq. 6), (rules, k). No query is wider than the data."""
     asked = np.isfinite(load.radii)
     return 2 * np.minimum(np.where(asked, load.radii, 0.5), 0.5), np.where(asked, load.margin, 0.0)
 
 
 def _visited(u: float, load: Load) -> tuple[Floats, Floats]:
-    """Per rule, the cells that a query touches, and the rows in them; with u = 0 the rows in the query itself."""
+    """Per rule, the cells that a query touches, and the rows in them; with u = 0 the rows in the query itself.
+
+    Rows by Eq. 9, whose side of a standard cube (Eq. 7, Eq. 8) cancels out; a product over all k determinants.
+    """
     width, margin = _boxes(load)
     with np.errstate(over="ignore"):
         cells = np.prod(width / u + margin, axis=1) if u else np.zeros(len(width))
@@ -190,7 +208,7 @@ def _visited(u: float, load: Load) -> tuple[Floats, Floats]:
     return cells, max(load.n - 1, 0.0) * load.law.factor * part
 
 
-# ---------------------------------------------------------------------------------------------- measured, not guessed
+# ------------------------------------------------------------------------------------------------ measured, not guessed
 
 
 @cache
@@ -217,16 +235,21 @@ def _seconds(index: Index, centres: Floats, radius: Floats) -> float:
     return (perf_counter() - began) / len(centres)
 
 
-# ---------------------------------------------------------------------------------------------------------- the sides
+# ------------------------------------------------------------------------------------------------------------ the sides
 
 
 def sides(
-    points: ArrayLike, radii: ArrayLike, *, words: Sequence[bool] | None = None, units: UnitCosts | None = None
+    points: ArrayLike,
+    radii: ArrayLike,
+    *,
+    words: Sequence[bool] | None = None,
+    units: UnitCosts | None = None,
+    printed: bool = False,
 ) -> Floats:
     """(k,) sides of a cell for rows (n, k), NaN = missing, each in its determinant's own unit.
 
     radii (k,), or (rules, k) for several rules; inf = not asked for. A determinant of words, which are codes, gets one
-    word per cell; so does a constant one, for which any side will do.
+    word per cell; so does a constant one, for which any side will do. `printed`: Algorithm 6 to the letter.
     """
     points, radii = _table(points), np.atleast_2d(np.asarray(radii, np.float64))
     word = np.zeros(points.shape[1], np.bool_) if words is None else np.asarray(words, np.bool_)
@@ -242,7 +265,11 @@ def sides(
     with np.errstate(over="ignore"):
         asked = radii[:, spread] / extent[spread]
     rows = len(points) * _share(points[:, word])
-    u = best_side(Load(rows, asked, law, units or unit_costs()))
+    units = units or unit_costs()
+    if printed:
+        u = algorithm_6(Load(rows, asked, Law(law.dimension), units, margin=2.0))
+    else:
+        u = best_side(Load(rows, asked, law, units))
     out[spread] = np.maximum(u * extent[spread], np.finfo(float).tiny)
     return out
 

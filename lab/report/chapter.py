@@ -15,11 +15,12 @@ from typing import get_args
 
 import pandas as pd
 
-from lab.experiment import Experiment, Plot, Reading, Verdict
+from lab.experiment import Experiment, Finding, Plot, Reading, Verdict
 from lab.report.plot import NARROW, TextTable, draw, grids, select, width
 from lab.results import Origin, Results
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+VERBS = {"holds": "hold", "fails here": "fail here", "flatter or faster": "come out flatter or faster"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,11 @@ class Chapter:
         return self.trouble if self.reading is None else self.reading.text
 
     @property
+    def findings(self) -> Sequence[Finding]:
+        """Claim by claim."""
+        return () if self.reading is None else self.reading.findings
+
+    @property
     def line(self) -> str:
         """The same in one sentence."""
         return re.split(r"(?<=[.!?;])\s+(?=[A-Z])", self.text.strip(), maxsplit=1)[0]
@@ -87,15 +93,23 @@ class Report:
 
     @property
     def verdicts(self) -> dict[str, int]:
-        """How many of each; all four are there."""
-        found = Counter(each.verdict for each in self.chapters)
+        """How many claims of each, and how many experiments beyond the paper; all four are there.
+
+        An experiment without claims of its own, which looks at one again that is counted elsewhere, does not count.
+        """
+        found: Counter[str] = Counter(each.verdict for chapter in self.chapters for each in chapter.findings)
+        found.update(each.verdict for each in self.chapters if each.verdict in ("beyond the paper", "not read"))
         return {name: found.pop(name, 0) for name in VERDICTS} | dict(found)
 
     @property
     def line(self) -> str:
         """The outcome in a line."""
-        counts = ", ".join(f"{n} {name}" for name, n in self.verdicts.items() if n)
-        return f"{len(self.chapters)} experiments{' (quick)' if self.quick else ''}: {counts}"
+        counts = self.verdicts
+        claims = ", ".join(f"{counts[name]} {VERBS[name]}" for name in VERBS if counts[name])
+        total = sum(counts[name] for name in VERBS)
+        rest = ", ".join(f"{n} {name}" for name, n in counts.items() if n and name not in VERBS)
+        parts = [f"of {total} claims of the paper {claims}"] * bool(total) + [f"{rest} (experiments)"] * bool(rest)
+        return f"{len(self.chapters)} experiments{' (quick)' if self.quick else ''}: {'; '.join(parts)}"
 
     @property
     def troubles(self) -> dict[str, str]:

@@ -15,12 +15,12 @@ from html import escape
 from lab.report.chapter import Chapter, Figure, Report, length, several
 from lab.report.plot import inline, text
 
-SIGNS = {"confirmed": "✓", "not confirmed": "✗", "differs": "≠", "beyond the paper": "+", "not read": "?"}
+SIGNS = {"holds": "✓", "fails here": "✗", "flatter or faster": "≠", "beyond the paper": "+", "not read": "?"}
 MEANINGS = {
-    "confirmed": "the paper's claim is seen here too",
-    "not confirmed": "the paper's claim is not seen here",
-    "differs": "something else comes out, and the text gives the reason",
-    "beyond the paper": "measured here only",
+    "holds": "claims of the paper that are seen here too",
+    "fails here": "claims that are not seen here, with the reason",
+    "flatter or faster": "claims that come out otherwise for a reason of ours",
+    "beyond the paper": "experiments that the paper does not have",
     "not read": "the rows at hand are not enough",
 }
 SHOWN = 300  # rows per table; the page is for reading
@@ -88,8 +88,18 @@ def _chapter(each: Chapter) -> str:
         f'<section id="{_id(each)}"><h2>{escape(about.title)}{_where(each)}</h2>'
         f'<p class="question">{escape(about.question)}</p>'
         f'<dl class="reading">{claim}<dt>Here</dt><dd>{_badge(each.verdict)} {escape(each.text)}</dd></dl>'
+        f"{_claims(each)}"
         f'<div class="figures">{figures}</div>{_rows(each)}</section>'
     )
+
+
+def _claims(each: Chapter) -> str:
+    """Claim by claim, where the paper makes several."""
+    lines = "".join(
+        f"<li>{_badge(found.verdict)} {escape(found.claim)}{escape(f': {found.reason}' if found.reason else '')}.</li>"
+        for found in each.findings
+    )
+    return f'<ul class="claims">{lines}</ul>' if lines else ""
 
 
 def _figure(figure: Figure) -> str:
@@ -189,6 +199,10 @@ def _markdown_chapter(each: Chapter) -> Iterator[str]:
     if about.claim:
         yield f"The paper: {about.claim}\n"
     yield f"**{each.verdict[:1].upper()}{each.verdict[1:]}.** {each.text}\n"
+    for found in each.findings:
+        yield f"- {found.claim}: **{found.verdict}**{f'; {found.reason}' if found.reason else ''}."
+    if each.findings:
+        yield ""
     files = {id(figure): name for name, figure in each.pictures()}
     for figure in each.figures:
         if figure.svg:
@@ -245,7 +259,7 @@ code { font: .9em ui-monospace, monospace; background: var(--wash); padding: .1e
   padding: .5rem .8rem; }
 .tiles b { display: block; font-size: 2rem; line-height: 1.1; color: var(--tone); }
 .tiles span { display: block; font-weight: 600; } .tiles small { color: var(--soft); line-height: 1.3; display: block; }
-.confirmed { --tone: var(--good); } .not-confirmed { --tone: var(--bad); } .differs { --tone: var(--other); }
+.holds { --tone: var(--good); } .fails-here { --tone: var(--bad); } .flatter-or-faster { --tone: var(--other); }
 .beyond-the-paper { --tone: var(--more); } .not-read { --tone: var(--soft); }
 .badge { color: var(--tone); border: 1px solid var(--tone); border-radius: 1em; padding: .05em .6em; font-size: .8rem;
   font-weight: 600; white-space: nowrap; display: inline-block; }

@@ -3,7 +3,9 @@
 Points on [0, 10]^d after Börzsönyi, Kossmann and Stocker (2001): uniform, correlated, anti-correlated. A row is a copy
 of one of 5,000 seed points, moved by at most 0.0005. Values of different seeds are 0.002 apart in every attribute, so
 two rows are within 0.001 in one attribute if and only if they are copies of one seed, and then in all: rules such as
-`a0(0.001) -> a1(0.001)` hold, and history knows what a missing value may be. Tick t has the rows with id // rate = t.
+`a0(0.001) -> a1(0.001)` hold, and history knows what a missing value may be: little, so that dominance between rows of
+different seeds is 0 or 1. (The paper's own streams, where it is not, are in `lab/paper/generator.py`.) Tick t has the
+rows with id // rate = t.
 
 Invariant: a row depends on the stream's description and its id alone, not on partitions, batches or restarts; random
 numbers are drawn per block of ids. `missing` and `m` change which cells are missing, never the values of the others.

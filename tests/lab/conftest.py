@@ -48,7 +48,7 @@ def motes(folder) -> Case:
 @pytest.fixture(scope="session")
 def copies() -> Case:
     """No sensors, no times: copies of seeds that obey the paper's rules."""
-    return synthetic("correlated", Settings(window=600, theta=30, history=30_000, ticks=15))
+    return synthetic("correlated-apart", Settings(window=600, theta=30, history=30_000, ticks=15))
 
 
 @pytest.fixture(scope="session")

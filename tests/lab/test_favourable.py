@@ -60,6 +60,6 @@ def test_it_is_counted_per_protocol_on_how_many_sets_f_is_near_one():
         for rules, f in (("printed", 0.99), ("one", 0.1), ("all", best))
     ]
     reading = favourable.read(pd.DataFrame(rows))
-    assert reading.verdict == "differs"
+    assert reading.verdict == "fails here"
     assert "on 0 of 1 sets (honest) and 1 of 2 sets (own)" in reading.text
     assert "own, gas: printed 0.990 (14), one 0.100 (14), all 0.970 (14)" in reading.text

@@ -48,6 +48,24 @@ def test_imputing_by_the_same_rules_everyone_gives_the_same_answers_on_sensor_st
     same(*runs)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_papers_own_system_corrected_has_the_same_answers(kind):
+    case = synthetic(kind, Settings(window=200, theta=10, history=4_000, ticks=10, xi=0.5))
+    at = range(case.length)
+    paper, other = (race(case, system(name, case), at=at) for name in ("paper", "DD-literal+skyline"))
+    for k in at:
+        assert np.array_equal(paper.answers[k].id, other.answers[k].id)
+        assert (paper.answers[k].probability <= other.answers[k].probability + 1e-9).all(), "lower bounds, or exact"
+    assert paper.sizes["spatial"] > 0
+
+
+def test_the_papers_own_system_takes_rules_that_were_discovered_and_attributes_of_which_less_is_better(folder):
+    case = real("intel", folder, replace(SMALL, window=100, theta=10, ticks=5, wishes=True))
+    at = range(case.length)
+    paper, other = (race(case, system(name, case), at=at) for name in ("paper", "DD-literal+skyline"))
+    assert all(np.array_equal(paper.answers[k].id, other.answers[k].id) for k in at)
+
+
 def test_imputing_single_values_moocore_gives_the_same_answers_too(motes):
     at = range(motes.length)
     for one in ("mean", "last", "con"):
@@ -96,6 +114,8 @@ def test_a_system_that_is_none_is_refused_in_words(motes):
         system("DD", motes)
     with pytest.raises(LabError, match="after the colon"):
         system("fogline:mean", motes)
+    with pytest.raises(LabError, match="printed"):
+        system("paper:literal", motes)
 
 
 # --- Truth and accuracy -----------------------------------------------------------------------------------------------

@@ -24,8 +24,8 @@ from tests.lab.fakes import Fake
 
 FAKES = (
     Fake("sizes"),
-    Fake("sorts", title="Time < sort", verdict="not confirmed"),
-    Fake("shapes", title="Shapes", verdict="differs"),
+    Fake("sorts", title="Time < sort", verdict="fails here"),
+    Fake("shapes", title="Shapes", verdict="flatter or faster"),
     Fake("more", title="More", verdict="beyond the paper"),
 )
 
@@ -70,8 +70,10 @@ def test_the_page_has_each_title_verdict_reading_and_drawing(written):
     html = (written / "report.html").read_text()
     for title in ("Time &amp; size", "Time &lt; sort", "Shapes", "More"):
         assert html.count(f">{title}<") == 2  # in the list, over its chapter
-    for verdict in ("✓ confirmed", "✗ not confirmed", "≠ differs", "+ beyond the paper"):
-        assert html.count(f"{verdict}</span>") == 3  # on top, in the list, in its chapter
+    for verdict in ("✓ holds", "✗ fails here", "≠ flatter or faster"):
+        assert html.count(f"{verdict}</span>") == 4  # on top, in the list, in its chapter, beside its claim
+    assert html.count("+ beyond the paper</span>") == 3
+    assert html.count("It is fast: for a reason.") == 3
     assert html.count("<svg") == 4
     assert html.count("Over 3 sizes.") == 8
     assert html.count("The rest is silence.") == 4  # not in the list: a line is a sentence
@@ -95,7 +97,10 @@ def test_the_summary_links_plots_that_are_there(written):
     text = (written / "summary.md").read_text()
     linked = re.findall(r"\]\((plots/[^)]+)\)", text)
     assert sorted(linked) == sorted(f"plots/{path.name}" for path in (written / "plots").iterdir())
-    assert "4 experiments: 1 confirmed, 1 not confirmed, 1 differs, 1 beyond the paper." in text
+    assert (
+        "4 experiments: of 3 claims of the paper 1 hold, 1 fail here, 1 come out flatter or faster; 1 beyond the paper"
+        in text
+    )
     assert "| DD+skyline | 0.1 | 0.2 | 0.4 |" in text
 
 
@@ -131,7 +136,7 @@ def test_what_cannot_be_read_or_drawn_does_not_hide_the_others(measured, tmp_pat
     assert written.troubles["sizes"] == "its rows could not be read: KeyError: 'nowhere'"
     assert written.troubles["sorts"].startswith("'Words' could not be drawn: ValueError: could not convert")
     assert written.verdicts["not read"] == 1
-    assert "not confirmed" in (tmp_path / "report.html").read_text()
+    assert "fails here" in (tmp_path / "report.html").read_text()
 
 
 def test_the_command_reports_full_results_and_quick_ones_only_if_there_are_no_others(measured, tmp_path, monkeypatch):
@@ -143,7 +148,7 @@ def test_the_command_reports_full_results_and_quick_ones_only_if_there_are_no_ot
 
     written = call("report", "--out", str(rows.folder.parent), "--to", str(tmp_path / "a"))
     assert written.exit_code == 0
-    assert "4 experiments: 1 confirmed" in written.stdout
+    assert "4 experiments: of 3 claims of the paper 1 hold" in written.stdout
     assert (tmp_path / "a" / "report.html").exists()
     assert call("run", "sizes", "--quick", "--out", str(tmp_path / "b")).exit_code == 0
     assert "1 experiments (quick)" in call("report", "--out", str(tmp_path / "b")).stdout

@@ -373,6 +373,9 @@ def paper() -> Console:
     from rich.segment import Segment
 
     class Paper(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # `helpful` knows what to do
+
         def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
             for each in super().render(renderable, options):
                 yield each if each.control else Segment(printable(each.text), each.style)

@@ -126,7 +126,7 @@ def _copies(kept: SensorState, names: Sequence[Name], piece: DecodedRows) -> Fla
 #
 # What do rows that are due carry over from the rows of their ids, those of the group and those before them?
 #
-# The rule: `fogline.carry`.
+# The rule: `carry`.
 
 
 class Carrying:
