@@ -161,10 +161,10 @@ def unbundled(runner: GroupRunner, bundle: Bundle) -> list[LoadedGroup]:
     arrays = bundle.columns | {kind: bundle.sizes[kind] for kind in ("pools", "sums")}
     groups = split_columns(bundle.headers, arrays, runner.plan.query, runner.empty)
     cells, at, out = time_buckets.cells_of(bundle.columns), 0, []
-    for group, header, buckets_of in zip(groups, bundle.headers, bundle.sizes["buckets"].tolist(), strict=True):
-        ahead = Ahead(header["frontier"], dict(cells[at : at + buckets_of]))
+    for group, header, count in zip(groups, bundle.headers, bundle.sizes["buckets"].tolist(), strict=True):
+        ahead = Ahead(header["frontier"], dict(cells[at : at + count]))
         out.append(LoadedGroup(group, header["clock"], None, header["timer"], ahead))
-        at += buckets_of
+        at += count
     return out
 
 
