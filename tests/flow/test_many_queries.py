@@ -115,7 +115,11 @@ def same(named: dict[Any, list[Any]], alone: dict[Any, list[Any]], dropped: Sequ
 def agree(
     asked: Mapping[str, fl.Query], table: pa.Table, cut: Sequence[int], engine: type[Engine] = Engine, **how: Any
 ) -> Plans:
-    """Each query reports what it would report alone, batch by batch."""
+    """Each query reports what it would report alone, batch by batch.
+
+    With `idle` a silent group is moved on by rows that any of the queries has taken. So a query is looked at as long as
+    those that it takes itself have led as far.
+    """
     plans = make_plans(asked, table.schema, **how)
     alone = {
         name: Engine(make_plan(query, table.schema, **how | {"ahead": _given(plans.ahead)}))
@@ -131,6 +135,8 @@ def agree(
             assert each.schema.equals(schema_of(plans, kind))
         for name, query in asked.items():
             one = alone[name].batch(parts)
+            if "idle" in how and alone[name].watermark != together.watermark:
+                return plans
             by = query.by
             same(reports(found, CHANGES, by, name), reports(one, CHANGES, by))
             same(reports(found, REJECTS, by, name), reports(one, REJECTS, by))

@@ -318,6 +318,7 @@ class Output:
         self.buckets: int | None = None  # of sensors, in the checkpoint of a run that has begun
         self.mark = ""  # of the checkpoint, once a run has begun
         self.new = False  # whether this start has begun it
+        self.closed = False  # since the last start
         self.alarms = Alarms(place)
         self.folder = BatchFolder(place, config.query, config.output, config.keep)
 
@@ -337,8 +338,10 @@ class Output:
         return RunInfo(self.mark, query, schemas_of(plan), tuple(member_key(query)), last, remark, self.new)
 
     def close(self) -> None:
-        """No more batches come from this process."""
-        close_all(self.sinks)
+        """No more batches come from this process. Each sink is closed once."""
+        if not self.closed:
+            self.closed = True
+            close_all(self.sinks)
 
     def shape(self) -> dict[str, Any] | None:
         """The columns of the stream as they were when the run began; None: it begins now. Another run is refused."""

@@ -151,6 +151,7 @@ class StreamRun:
         if shape is not None:
             self.output.begin(shape, plan.buckets)
         self.open()
+        self.output.closed = False
         begin_all(self.config.sinks, self.output.info(plan, self.last(), self.remark))
         if after is None:
             return plan
