@@ -174,7 +174,7 @@ def _both(parts: Sequence[Any]) -> Any:
 
 
 def _joined(uncertain: Sequence[UncertainRows]) -> UncertainRows:
-    """All clouds in order; pools that some of them share lie there once."""
+    """All uncertain rows in order; pools that some of them share lie there once."""
     starts, offsets, pools, end = [], dict[int, int](), list[UncertainRows](), 0
     for each in uncertain:
         if id(each.value) not in offsets:
