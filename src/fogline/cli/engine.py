@@ -1,6 +1,6 @@
-"""What memory will a run take, in a line, and does the machine have it?
+"""Does a command run in this process or on Spark, and what memory will it take?
 
-That is advice: if it cannot be given, for whatever reason, a remark states so, and the command goes on.
+The line about memory is advice: if it cannot be given, a remark states so, and the command goes on.
 """
 
 from __future__ import annotations
@@ -70,8 +70,7 @@ def too_much(found: Sequence[Estimate]) -> str | None:
     )
 
 
-# --- engine ---
-# In this process, or on Spark?
+# --- In this process, or on Spark -------------------------------------------------------------------------------------
 #
 # A command needs no JVM for files that lie on this machine, up to 2 GB: it reads them itself, with the same result.
 # Beyond that, elsewhere, or where a master is named, Spark does. A run goes on where its output was begun. One line

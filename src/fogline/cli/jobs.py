@@ -1,4 +1,4 @@
-"""How is a census taken, in this process or on Spark? The counts are the same."""
+"""What `check`, `fit`, `refit` and `impute` do, in this process or on Spark, with the same result."""
 
 from __future__ import annotations
 
@@ -128,8 +128,7 @@ def with_now(rows: Iterable[pa.RecordBatch], plan: Plan) -> Iterator[pa.RecordBa
         yield batch.append_column(NOW, pa.repeat(now, batch.num_rows)) if asks_now(plan) else batch
 
 
-# --- fitting ---
-# How are `fit` and `refit` done, in this process or on Spark? The repository is the same.
+# --- fit and refit ----------------------------------------------------------------------------------------------------
 
 WRITING = "writing the repository"
 
@@ -190,8 +189,7 @@ def _written(made: Repository, output: Path, report: Report) -> Repository:
     return made
 
 
-# --- imputing ---
-# How is `impute` done, in this process or on Spark? The rows are the same.
+# --- impute -----------------------------------------------------------------------------------------------------------
 
 
 def imputed(

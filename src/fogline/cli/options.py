@@ -1,4 +1,4 @@
-"""How do commands share options? A command gets some more, and one function in their place that makes sense of them."""
+"""Options that several commands have. A command gets them, and one function in their place that makes sense of them."""
 
 from __future__ import annotations
 
@@ -47,8 +47,7 @@ def with_options(
     return extended
 
 
-# --- settings ---
-# What may a command be given for the Spark that it starts? Packages, jars, settings, as `spark-submit` takes them.
+# --- Spark's settings -------------------------------------------------------------------------------------------------
 
 Settings = Callable[[], dict[str, str]]  # gives Spark's settings
 OPTIONS = {
@@ -125,8 +124,7 @@ def spark_options(master: str | None, memory: str | None, settings: Mapping[str,
     return " and ".join(named) + (" is" if len(named) == 1 else " are") if named else None
 
 
-# --- topics ---
-# Which options do commands have that read a topic of Kafka?
+# --- Topics of Kafka --------------------------------------------------------------------------------------------------
 
 Topics = Callable[[], Any]  # gives `kafka.client.TopicOptions`, which is imported then; None: files are read
 KafkaConfig = Annotated[
@@ -221,8 +219,7 @@ def starting_at(text: str) -> str:
     return str(int(whole.timestamp() * 1000))
 
 
-# --- limits ---
-# How large may a batch and a group of a run become, as a command states it?
+# --- Limits of batches and groups -------------------------------------------------------------------------------------
 
 StatedLimits = Callable[[], Any]  # gives `pipeline.limits.GroupLimits`, which is imported then
 MaxRows = Annotated[
@@ -294,8 +291,7 @@ def must_be_one_limit(engine: str, files: int | None, rows: int | None) -> None:
         )
 
 
-# --- queries ---
-# Which queries does a command answer, and what are they called?
+# --- Queries and their names ------------------------------------------------------------------------------------------
 #
 # `--query PATH` is a query; with several, each is called as its file states (`name:`), or as the file is. `--query
 # NAME=PATH` states a name.
@@ -389,8 +385,7 @@ def named(name: str | None) -> Iterator[None]:
         raise error if name is None else type(error)(f"query {name!r}: {error}") from None
 
 
-# --- reading ---
-# Which options do all commands have that read files?
+# --- How files are read -----------------------------------------------------------------------------------------------
 
 Stated = Callable[[], Any]  # gives `files.options.Options`, which is imported then
 READING_OPTIONS = {

@@ -1,7 +1,8 @@
-"""What went wrong, in one sentence?
+"""What all commands share: the application, errors in one sentence, progress on a terminal and without one.
 
 Fogline's own errors are sentences already. Those of the file system, of Arrow, of YAML and of Spark are not: they
 become one sentence with the file's name, and, where the cause lies deeper, the path of a log with the whole traceback.
+Nothing is imported here that takes long: `fogline --help` shows itself at once.
 """
 
 from __future__ import annotations
@@ -102,12 +103,10 @@ def _logged(error: BaseException) -> list[str]:
     return [f"The whole of it is in {Path(path)}"]
 
 
-# --- progress ---
-# How far is it, on a terminal and without one?
+# --- How far it is ----------------------------------------------------------------------------------------------------
 #
 # On a terminal each stage is a line that fits its width: a spinner or a tick, what is being done, a bar where it is
-# known
-# how much there is to do, and the time it has taken. Without one there is a line of text for each stage and each
+# known how much there is to do, and the time it has taken. Without one there is a line of text for each stage and each
 # batch.
 
 Report = Callable[[str, int, int], None]  # what is being done, how much of it is done, and of how much; 0: not known
@@ -179,10 +178,7 @@ def bars(console: Console) -> Progress:
     return Progress(SpinnerColumn(finished_text="✓"), Stage(), TimeElapsedColumn(), console=console, expand=True)
 
 
-# --- terminal ---
-# What do all commands share? The application itself, its options, errors for people, and Spark for a while.
-#
-# Nothing is imported here that takes long: `fogline --help` shows itself at once.
+# --- What all commands share ------------------------------------------------------------------------------------------
 
 Read = TypeVar("Read")
 

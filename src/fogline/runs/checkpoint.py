@@ -120,8 +120,7 @@ def _files(root: Path) -> Iterator[tuple[str, tuple[int, int]]]:
             yield path, (seen.st_mtime_ns, seen.st_size)
 
 
-# --- source_log ---
-# Which files has a run on Spark taken up so far? Read from the log of its source, in the checkpoint.
+# --- Files that Spark has taken up, by the log of its source ----------------------------------------------------------
 
 _CHECKPOINT = "checkpoint"
 
