@@ -63,7 +63,7 @@ def journals(spark: Any, folder: Path, query: fl.Query, **how: Any) -> list[list
 def test_a_hundred_streams_as_groups_of_one_query_stopped_and_resumed(spark, tmp_path):
     query, how = query_of(expires="e", remember_removed=5), {"ahead": "off"}
     plan = plans_for(spark.createDataFrame(table_of([], list(query.names))), query, **how)
-    rng, judge, clocks = random.Random(14), Judge(plan), [0] * 100
+    rng, judge, clocks = random.Random(14), Judge(plan.first), [0] * 100
     batches: list[list[dict[str, Any]]] = []
     for number in range(5):
         rows = []
@@ -85,7 +85,7 @@ def test_a_hundred_streams_as_groups_of_one_query_stopped_and_resumed(spark, tmp
 def test_a_group_of_many_ids_stopped_and_resumed(spark, tmp_path):
     query = query_of(lifetime=50)
     plan = plans_for(spark.createDataFrame(table_of([], list(query.names))), query, every="batch")
-    rng, judge = random.Random(3), Judge(plan)
+    rng, judge = random.Random(3), Judge(plan.first)
     names = [f"i{k}" for k in range(1_200)]
     first = [row | {"id": name, "gone": False} for name in names for row in changing_rows(rng, "x", 1, 1, 1)]
     batches = [first, *(changing_rows(rng, "x", 2 + k, 1_200, 60) for k in range(4))]
