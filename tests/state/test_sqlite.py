@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import resource
@@ -378,6 +379,18 @@ def test_what_failed_is_closed_and_the_file_is_as_it_was(folder, monkeypatch):
         kept.get(("0", "group", "key 0", 0))
     with closing(Checkpoint(folder, "mark")) as again:
         assert content(again) == before
+
+
+@pytest.mark.parametrize(("full", "number"), [(True, errno.ENOSPC), (False, errno.EIO)])
+def test_an_input_output_error_on_a_full_disk_names_the_full_disk(full, number, folder, monkeypatch):
+    kept = filled(folder)
+    monkeypatch.setattr(sqlite, "_is_full", lambda _: full)
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+    monkeypatch.setattr(kept, "_write_head", lambda db: (_ for _ in ()).throw(error))
+    with pytest.raises(OSError, match=r"state\.sqlite") as found:
+        kept.commit()
+    assert found.value.errno == number
 
 
 def test_a_full_disk_and_a_folder_that_cannot_be_written_are_errors_of_the_file_system(folder):

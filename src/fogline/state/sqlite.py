@@ -443,6 +443,8 @@ class Checkpoint:
         code, path = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF, str(self.path)
         if code in _OF_FILES:
             number = _OF_FILES[code]
+            if number == errno.EIO and _is_full(self.folder):
+                number = errno.ENOSPC  # SQLite calls it an I/O error where its log's index cannot grow
             return OSError(number, os.strerror(number), path)
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             return FoglineError(f"{path!r} is being used by another process. Stop it, or choose another output.")
@@ -514,6 +516,12 @@ def file_system_of(folder: Path) -> str | None:
         if place.is_relative_to(root) and len(root.parts) >= longest:  # of two on one place the later one is seen
             found, longest = kind, len(root.parts)
     return found
+
+
+def _is_full(folder: Path) -> bool:
+    """Whether the disk has no room for a few pages."""
+    room = os.statvfs(folder)
+    return room.f_bavail * room.f_frsize < 2**17
 
 
 def _refuse_former(folder: Path) -> None:
