@@ -32,45 +32,56 @@ _SIGN = re.compile("<=|>=|!=|==|=|<|>")
 @app.command()
 @starts_spark
 def answer(
-    output: Annotated[str, typer.Argument(help="The folder that `fogline run` writes.", callback=plain)],
+    output: Annotated[str, typer.Argument(metavar="OUTPUT", help="Output folder of `fogline run`.", callback=plain)],
     query: Annotated[
-        str | None, typer.Option("--query", "-q", help="Of a run with several queries: only the one of this name.")
+        str | None, typer.Option("--query", "-q", help="Only the query of this name (default: all queries of the run).")
     ] = None,
-    at: Annotated[str | None, typer.Option(help="An instant of the stream: a number, or a timestamp.")] = None,
+    at: Annotated[
+        str | None, typer.Option(help="Show the answer as it was then, e.g. 530 or '2024-05-01 14:00' (default: now).")
+    ] = None,
     where: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN OP VALUE", help="Only such rows, as in `--where 'co2 > 900'`; several: all hold."),
+        typer.Option(
+            metavar="COLUMN OP VALUE", help="Only rows that match, e.g. 'co2 > 900'. Repeat it; all must hold."
+        ),
     ] = None,
     front: Annotated[
         str,
         typer.Option(
-            help="`certain`: only rows that are in the skyline under every value that was imputed; `likely`: the "
-            "answer; `possible`: also rows that are out but may be in, the likeliest of them (of a run with --explain)."
+            help="`certain`: only rows that are in under every value imputed for what is missing. `likely`: the "
+            "answer. `possible`: also rows that are out but may be in; needs a run with --explain."
         ),
     ] = "likely",
     alpha: Annotated[
-        float | None, typer.Option(help="Cut the answer at this probability, not below the query's alpha.")
+        float | None,
+        typer.Option(help="Only rows above this probability, at least the query's alpha (default: the query's alpha)."),
     ] = None,
     top: Annotated[
         int | None,
         typer.Option(
-            help="Of each group only so many rows that stand for all of it, as different as can be, and for how many "
-            "each stands.",
+            help="Show only this many rows per group, as different as possible, each standing for similar ones "
+            "(default: all).",
             min=1,
         ),
     ] = None,
-    most: Annotated[int, typer.Option("--most", help="Print so many rows of a table; 0 prints all.", min=0)] = 50,
+    most: Annotated[int, typer.Option("--most", help="Print at most this many rows; 0 prints all.", min=0)] = 50,
     form: Annotated[
-        str | None, typer.Option("--format", help=f"One of {', '.join(FORMATS)} [default: table, or as FILE ends].")
+        str | None,
+        typer.Option("--format", help=f"Write {', '.join(FORMATS)} (default: table, or as the file name ends)."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The same as `--format json`: JSON lines.")] = False,
-    file: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per line, as `--format json`.")
+    ] = False,
+    file: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write to this file instead of the terminal.")
+    ] = None,
     *,
     settings: Settings,
 ) -> None:
-    """Show the answer, now or at any instant, rebuilt from the changes.
+    """Show the answer of a run, now or at any earlier time.
 
-    After the last row that the run has seen, rows leave as they expire; what comes in by then, only a run knows.
+    Ask for a later time, and rows that have expired by then are left out. Which rows come in later, only a run can
+    show.
     """
     with helpful():
         chosen = format_of("json" if as_json and form is None else form, file)

@@ -52,12 +52,13 @@ def check(
     stated: Stated,
     settings: Settings,
 ) -> None:
-    """A dry run: does everything fit, what is missing, what would fill it, and what would be rejected?
+    """Try a query on your rows without running it.
 
-    Each row is counted once: as one that removes its id, is rejected, is complete, or has gaps. The exit status is 3
-    where more than half of them would be rejected. The last line states what memory a run would take, estimated on the
-    first rows. Several queries are looked at one after another. Of a topic (kafka://host:port/topic) the newest
-    thousand messages are looked at.
+    Shows which values are missing, and what would fill them. Shows which rows would be rejected, and how much memory a
+    run needs.
+
+    Each row is counted once: complete, with gaps, rejected, or a removal. The exit status is 3 if more than half would
+    be rejected. Of a Kafka topic, the newest thousand messages are read.
     """
     with helpful():
         from fogline.cli.options import named, queries_of

@@ -25,22 +25,26 @@ USUAL: SimpleNamespace = SimpleNamespace(**{each.name: each.default for each in 
 
 @app.command()
 def demo(
-    seconds: Annotated[float, typer.Option(help="How long to watch.")] = USUAL.seconds,
+    seconds: Annotated[float, typer.Option(help="How many seconds to watch.")] = USUAL.seconds,
     sensors: Annotated[int, typer.Option(help="How many sensors the mine has.", min=20, max=100_000)] = USUAL.sensors,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same mine.", min=0)] = USUAL.seed,
-    alpha: Annotated[float, typer.Option(help="Answer what is likelier than this, in [0, 1).")] = USUAL.alpha,
-    speed: Annotated[float, typer.Option(help="Simulated seconds per second.")] = USUAL.speed,
+    seed: Annotated[int, typer.Option(help="Random seed; the same seed gives the same mine.", min=0)] = USUAL.seed,
+    alpha: Annotated[
+        float, typer.Option(help="Show places more likely than this to be among the most dangerous, from 0 to below 1.")
+    ] = USUAL.alpha,
+    speed: Annotated[float, typer.Option(help="Simulated seconds per real second.")] = USUAL.speed,
     latest: Annotated[
         bool,
-        typer.Option("--latest", help="Ask which sensors are worst now: the newest reading of each counts. No Spark."),
+        typer.Option(
+            "--latest", help="Show which sensors are worst now, by the newest reading of each. Runs without Spark."
+        ),
     ] = USUAL.latest,
     plain: Annotated[
-        bool, typer.Option("--plain", help="No live screen and no waiting: a few lines. Chosen without a terminal.")
+        bool, typer.Option("--plain", help="Print a few lines instead of a live screen (default: without a terminal).")
     ] = False,
     page: Annotated[
         bool,
         typer.Option(
-            "--page", help="Also show it as a web page of this machine, with why and what to check. No Spark."
+            "--page", help="Also serve a local web page that shows why, and what to measure next. Runs without Spark."
         ),
     ] = False,
     page_port: PagePort = None,
@@ -48,10 +52,11 @@ def demo(
     """Watch a simulated coal mine with failing sensors, live in the terminal.
 
     A fire and a gas leak creep from gallery to gallery. The answer is the most dangerous places: hottest, most gas,
-    most dust, least oxygen. Sensors fail in bursts; what they do not send is imputed, as a distribution, by rules that
-    were found in the readings of an earlier shift. It all runs on a Spark of its own, in this machine (with --latest,
-    with --page or without PySpark, in this process). At the end the answer is held against what the simulation knows.
-    Ctrl-C ends it early. In a terminal, the page stays until Ctrl-C.
+    most dust, least oxygen. Sensors fail in bursts. Their missing readings are filled by rules found in an earlier
+    shift, each with its probabilities.
+
+    It runs on a local Spark. With --latest, with --page or without PySpark it needs none. At the end the answer is
+    compared with the truth. Ctrl-C ends it early; the page stays until Ctrl-C.
     """
     from rich.console import Console
 

@@ -22,20 +22,19 @@ MOST = 20  # changes of a row that are printed
 def explain(
     stream: StreamFiles,
     query: QueryFiles,
-    id: Annotated[str, typer.Option("--id", help="Which rows: those of this id.")],
+    id: Annotated[str, typer.Option("--id", help="Explain the rows of this id.")],
     repository: MaybeRepository = None,
     at: Annotated[
-        str | None, typer.Option(help="Up to which instant: a number, or a timestamp; without, the last row's.")
+        str | None, typer.Option(help="Explain it as of this time, e.g. 530 or '2024-05-01 14:00' (default: now).")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON, for a program.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
     *,
     stated: Stated,
 ) -> None:
-    """Why is it in the answer, or why and when did it leave?
+    """Show why a row is in the answer, or why and when it left.
 
-    Plays the stream again, in this process, with all rows in the order of their times. For each row of the id, the
-    newest first: a sentence; then what was imputed for it, by which rule and from how many rows of history; which rows
-    may beat it; at which values it would enter or leave; the missing value that matters most; and what was reported.
+    Reads the stream once more, with all rows in the order of their times. Newest rows first: why each is
+    in or out, what was imputed, what would change that, and its history.
     """
     with helpful():
         must_be_there(stream)

@@ -30,21 +30,21 @@ LISTED = 5  # texts of a column that are no numbers
 @app.command()
 @reads_files
 def init(
-    file: Annotated[str, typer.Argument(help="Past rows of what you want to watch: parquet, csv, jsonl.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The query to write; it is never overwritten.")] = Path(
-        "query.yaml"
-    ),
-    id: Annotated[str | None, typer.Option("--id", help="The column that names a row's sensor.")] = None,
-    time: Annotated[str | None, typer.Option("--time", help="The column with a row's time.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Take the guesses; ask nothing.")] = False,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A file or folder of past rows: parquet, csv or jsonl.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Query file to write; an existing file is never overwritten.")
+    ] = Path("query.yaml"),
+    id: Annotated[str | None, typer.Option("--id", help="Column that names the sensor (default: guessed).")] = None,
+    time: Annotated[str | None, typer.Option("--time", help="Column with the time (default: guessed).")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Accept all guesses without asking.")] = False,
     *,
     stated: Stated,
 ) -> None:
-    """Look at a file or a folder of files, and write a query for it.
+    """Begin here with a file of your own: guess a query from it, and write it down.
 
-    Which column names a row, which is its time, which are compared, and for how long a row counts: guessed from what
-    the columns hold, asked on a terminal, and written with comments into a YAML file to be looked at, and with it how
-    the files are written. Then it prints the four commands that lead to an answer.
+    Guesses which column names the sensor, which is the time, what to compare, and how long a row counts. On a terminal
+    it asks you to confirm. The result is a YAML file with comments. Then it prints the four commands that lead to an
+    answer.
     """
     with helpful():
         must_not_be_there(output)

@@ -42,30 +42,38 @@ def fit(
     history: Annotated[
         str,
         typer.Argument(
-            help="Rows of the past, (nearly) complete: parquet, csv, jsonl; a Delta table, `delta:PATH`; or with --sql "
+            metavar="HISTORY",
+            help="Past rows, mostly complete: parquet, csv or jsonl files, or a Delta table, `delta:PATH`. With --sql "
             "a database, `jdbc:postgresql://host/database?user=me&password=${NAME}`.",
             callback=plain,
         ),
     ],
     query: QueryFile,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The folder to write; a repository there stays as an older version.")
+        Path,
+        typer.Option("--output", "-o", help="Folder to write. A repository already there is kept as an older version."),
     ],
-    rules: Annotated[Path | None, typer.Option(help="Rules of your own, as YAML, instead of discovered ones.")] = None,
+    rules: Annotated[
+        Path | None, typer.Option(help="YAML file with your own rules (default: rules are found in the history).")
+    ] = None,
     method: Annotated[
-        str, typer.Option(help=f"How rules are discovered: {', '.join(METHODS)}; or without any: {', '.join(PLAIN)}.")
+        str,
+        typer.Option(help=f"Find rules with {' or '.join(METHODS)}, or fill gaps without rules: {', '.join(PLAIN)}."),
     ] = METHODS[0],
     retention: Annotated[
-        str | None, typer.Option(help="How old a sensor's own readings may be to count; 0: not at all.")
+        str | None,
+        typer.Option(
+            help="Ignore a sensor's readings older than this, e.g. '1 hour'; 0 ignores all (default: no limit)."
+        ),
     ] = None,
     hindsight: Annotated[
-        bool, typer.Option(help="Whether gaps are also filled from the reading that follows them, when that has come.")
+        bool, typer.Option(help="Improve a filled value when the sensor's next reading arrives.")
     ] = True,
     values: Annotated[
-        int, typer.Option(help="How many values a missing one may have at most; more are reduced.", min=4)
+        int, typer.Option(help="Keep at most this many possible values per missing value; more are merged.", min=4)
     ] = VALUES,
     sql: Annotated[
-        str | None, typer.Option(help="What to ask the database that HISTORY names, such as 'select * from readings'.")
+        str | None, typer.Option(help="Query for the database named by HISTORY, e.g. 'select * from readings'.")
     ] = None,
     master: MaybeMaster = None,
     memory: Memory = None,
@@ -73,11 +81,10 @@ def fit(
     stated: Stated,
     settings: Settings,
 ) -> None:
-    """Learn from complete history what a missing value may be.
+    """Learn from past rows what a missing value may be.
 
-    Finds rules such as `voltage(0.01) -> temperature(0.5)` (rows close in voltage are close in temperature), and builds
-    the indexes that answer them. A rule file is a list of such texts, or of `{given: {voltage: 0.01}, then:
-    temperature, within: 0.5}`. See what was found with `fogline rules`.
+    Finds rules such as `voltage(0.01) -> temperature(0.5)`: rows within 0.01 in voltage are within 0.5 in temperature.
+    A file of your own rules is a YAML list of such texts. `fogline rules` shows what was found.
     """
     began = perf_counter()
     with helpful():
@@ -119,29 +126,37 @@ def unexplained(repository: Repository) -> list[str]:
 @app.command(name="rules")
 @starts_spark
 def show_rules(
-    repository: Annotated[Path, typer.Argument(help="The folder that `fogline fit` made.")],
+    repository: Annotated[Path, typer.Argument(metavar="REPOSITORY", help="Folder made by `fogline fit`.")],
     explain: Annotated[
-        bool, typer.Option("--explain", help="Also what is tried in which order, and by which way rows are found.")
+        bool,
+        typer.Option(
+            "--explain", help="Also show in which order rules are tried, and how matching rows are looked up."
+        ),
     ] = False,
     live: Annotated[
-        str | None, typer.Option("--live", help="The folder that `fogline run` writes: how they do on that stream.")
+        str | None, typer.Option("--live", help="Show how well the rules did in a run; name its output folder.")
     ] = None,
     *,
     settings: Settings,
 ) -> None:
     """Show the rules of a repository, and how good they are.
 
-    Each rule alone imputes the newest tenth of the history from the rest. *Rows* is how many match on average, *finds*
-    for how many rows any does. *Error* is how far its distributions lie from the truth (CRPS, in the attribute's own
-    unit), and *gain* how much of the error of knowing nothing, of the attribute's distribution over the whole history,
-    it takes away: 0 none, 100 % all. So do the lines of what else imputes: a row's other attributes, a sensor's own
-    past. Lines are compared by their gains.
+    Each rule fills the newest tenth of the history from the rest, and is compared with the truth.
 
-    With --live, what `fogline run` found on the stream itself: now and then it hides a value that is known, and looks
-    how well it would have been imputed. *Otherwise* is the error of what would be imputed without the rule, *inside*
-    how often the truth lies between the ends of the distribution, *central* how often between its 10 % and 90 % points.
-    Then the same by how old the last value was that could be seen: sometimes the values before are hidden too, as in an
-    outage, and values that end a real one are hidden more often. Nothing changes by it; `fogline refit` learns anew.
+    \b
+    - rows: how many past rows match, on average.
+    - finds: for what share of rows any past row matches.
+    - error: how far off it is (CRPS, in the column's own unit).
+    - gain: how much better than a guess from the whole history.
+
+    With --live: now and then a run hides a known value and looks how well it would have been filled.
+
+    \b
+    - otherwise: the error without the rule.
+    - inside: how often the truth lies within the range given.
+    - central 80 %: how often it lies between its 10 % and 90 % points.
+
+    A second table shows the same by the age of the last value seen. `fogline refit` learns anew.
     """
     with helpful():
         from rich.table import Table
@@ -233,24 +248,28 @@ def score_table(scores: list[Score], also: dict[str, list[str]]) -> Table:
 @reads_files
 @starts_spark
 def refit(
-    repository: Annotated[Path, typer.Argument(help="The folder that `fogline fit` made.")],
-    rows: Annotated[str, typer.Argument(help="Rows that came since: parquet, csv, jsonl.", callback=plain)],
+    repository: Annotated[Path, typer.Argument(metavar="REPOSITORY", help="Folder made by `fogline fit`.")],
+    rows: Annotated[
+        str,
+        typer.Argument(metavar="ROWS", help="Rows that arrived since: parquet, csv or jsonl.", callback=plain),
+    ],
     query: QueryFile,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Another folder to write; without it, a new version of this.")
+        Path | None, typer.Option("--output", "-o", help="Folder to write (default: a new version in the same folder).")
     ] = None,
-    newest: Annotated[int | None, typer.Option(help="Keep so many rows, the newest.", min=1)] = None,
+    newest: Annotated[
+        int | None, typer.Option(help="Keep only this many rows, the newest (default: all).", min=1)
+    ] = None,
     master: MaybeMaster = None,
     memory: Memory = None,
     *,
     stated: Stated,
     settings: Settings,
 ) -> None:
-    """Learn anew from the history and what came since.
+    """Learn anew from the history and the rows that arrived since.
 
-    In the way it was first learnt: rules are discovered again, or stay if they were given. Rows with gaps serve as far
-    as they go, and a row that is there twice counts once. The old repository stays beside the new one, as an older
-    version of the folder, and a run that was started with it goes on with it; `fogline prune` removes it.
+    Rules are found again; rules of your own stay. A row that is there twice counts once. The old version stays, because
+    runs begun with it still need it; `fogline prune` removes it.
     """
     began = perf_counter()
     with helpful():
@@ -288,13 +307,13 @@ def show_versions(folder: Path) -> None:
 
 @app.command()
 def prune(
-    repository: Annotated[Path, typer.Argument(help="The folder that `fogline fit` made.")],
-    keep: Annotated[int, typer.Option(help="So many versions stay, the newest.", min=1)] = 1,
+    repository: Annotated[Path, typer.Argument(metavar="REPOSITORY", help="Folder made by `fogline fit`.")],
+    keep: Annotated[int, typer.Option(help="Keep this many versions, the newest.", min=1)] = 1,
 ) -> None:
     """Remove older versions of a repository.
 
-    `fit` and `refit` leave what was there as an older version, because a run that was begun with it needs it as long as
-    it goes on. A run whose version is removed cannot be resumed.
+    `fit` and `refit` keep them, because a run needs the version it was begun with. A run whose version is removed
+    cannot continue.
     """
     with helpful():
         from fogline.repository import store
@@ -310,26 +329,38 @@ def prune(
 @reads_files
 @starts_spark
 def impute(
-    stream: Annotated[str, typer.Argument(help="Rows with gaps: parquet, csv, jsonl.", callback=plain)],
+    stream: Annotated[
+        str,
+        typer.Argument(metavar="STREAM", help="Rows with missing values: parquet, csv or jsonl.", callback=plain),
+    ],
     repository: RepositoryFolder,
     query: QueryFile,
     output: Annotated[
-        str, typer.Option("--output", "-o", help="A folder of files of the kind that its suffix names.", callback=plain)
+        str,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Folder to write, e.g. filled.parquet; its ending chooses the file format.",
+            callback=plain,
+        ),
     ],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
     master: MaybeMaster = None,
     memory: Memory = None,
     fill: Annotated[
-        bool, typer.Option("--fill", help="Write the rows instead, each gap filled with the median of what it may be.")
+        bool,
+        typer.Option(
+            "--fill", help="Write the rows themselves, each gap filled with the median of its possible values."
+        ),
     ] = False,
     *,
     stated: Stated,
     settings: Settings,
 ) -> None:
-    """Write out what each missing value may be, one row per possible value.
+    """Write what each missing value may be, one row per possible value.
 
-    Columns: id, time, attribute, value, probability, and the rule that found it. With --fill: the rows with all their
-    columns, and `filled`, which names the cells that were missing and the rule or imputer that filled each.
+    Columns: id, time, attribute, value, probability, and the rule that found it. With --fill, all rows are written with
+    all their columns. The column `filled` then names what was missing, and what filled it.
     """
     began = perf_counter()
     with helpful():

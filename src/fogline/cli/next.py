@@ -19,19 +19,20 @@ if TYPE_CHECKING:
 @app.command("next")
 @starts_spark
 def ask(
-    output: Annotated[str, typer.Argument(help="The folder that `fogline run --explain` writes.", callback=plain)],
-    top: Annotated[int, typer.Option(help="So many cells, at most; of each group there are up to 20.", min=1)] = 10,
+    output: Annotated[str, typer.Argument(metavar="OUTPUT", help="Folder of `fogline run --explain`.", callback=plain)],
+    top: Annotated[
+        int, typer.Option(help="Show at most this many values; a run keeps up to 20 per group.", min=1)
+    ] = 10,
     query: Annotated[
-        str | None, typer.Option("--query", "-q", help="Of a run with several queries: only the one of this name.")
+        str | None, typer.Option("--query", "-q", help="Only the query of this name (default: all queries of the run).")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON lines.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
     *,
     settings: Settings,
 ) -> None:
-    """Show which missing values to measure first: those that would be expected to change the answer most.
+    """Show which missing values to measure first: those that would change the answer most.
 
-    `changes` is how many rows are expected to enter or leave the answer, if this one value were known and all others
-    stayed as they are.
+    `changes` is how many rows are expected to enter or leave the answer once this value is known.
     """
     with helpful():
         from fogline.cli.answer import as_text, table_of

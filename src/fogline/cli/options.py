@@ -24,15 +24,23 @@ if TYPE_CHECKING:
 
 
 Command = Callable[..., None]
+SPARK, KAFKA, LIMITS, FILES = "Spark", "Kafka", "Limits", "How the files are written"  # parts of the help
 
 
 def with_options(
-    command: Command, options: Mapping[str, Any], name: str, made: Callable[[Mapping[str, Any], dict[str, Any]], Any]
+    command: Command,
+    options: Mapping[str, Any],
+    name: str,
+    made: Callable[[Mapping[str, Any], dict[str, Any]], Any],
+    part: str,
 ) -> Command:
     """The command with these options, None where they are not given; it is passed a function `name` in their place.
 
     That calls `made` with the command's own options and these, when the command wants it: where errors are printed.
+    `part`: the heading under which the help lists these options.
     """
+    for kind in options.values():
+        kind.__metadata__[0].rich_help_panel = part
     own = [each for key, each in signature(command, eval_str=True).parameters.items() if key != name]
     added = [Parameter(key, Parameter.KEYWORD_ONLY, default=None, annotation=kind) for key, kind in options.items()]
 
@@ -53,13 +61,18 @@ Settings = Callable[[], dict[str, str]]  # gives Spark's settings
 OPTIONS = {
     "packages": Annotated[
         list[str] | None,
-        typer.Option(metavar="GROUP:NAME:VERSION", help="Maven packages that Spark fetches, with commas or repeated."),
+        typer.Option(
+            metavar="GROUP:NAME:VERSION",
+            help="Maven packages for Spark to fetch. Separate several by commas, or repeat it.",
+        ),
     ],
     "jars": Annotated[
-        list[str] | None, typer.Option(metavar="FILE", help="Jars that Spark loads, with commas or repeated.")
+        list[str] | None,
+        typer.Option(metavar="FILE", help="Jar files for Spark to load. Separate several by commas, or repeat it."),
     ],
     "conf": Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark's own; may be repeated.")
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="A Spark setting, e.g. spark.executor.memory=4g. May be repeated."),
     ],
 }
 PACKAGES, JARS = "spark.jars.packages", "spark.jars"
@@ -68,7 +81,7 @@ _PACKAGE = re.compile(r"[\w.-]+:[\w.-]+:[\w.+-]+")
 
 def starts_spark(command: Command) -> Command:
     """The command with these options; it is passed one function in their place, `settings`."""
-    return with_options(command, OPTIONS, "settings", lambda _, given: settings_of(**given))
+    return with_options(command, OPTIONS, "settings", lambda _, given: settings_of(**given), SPARK)
 
 
 def settings_of(
@@ -130,23 +143,23 @@ Topics = Callable[[], Any]  # gives `kafka.client.TopicOptions`, which is import
 KafkaConfig = Annotated[
     Path | None,
     typer.Option(
-        help="Properties of Kafka's clients, such as security.protocol, sasl.username, sasl.password; ${NAME} in it "
-        "stands for a variable of the environment. FOGLINE_KAFKA_CONFIG may name it, too."
+        help="File of Kafka client properties, e.g. security.protocol, sasl.username. ${NAME} in it reads an "
+        "environment variable (default: the file named by FOGLINE_KAFKA_CONFIG)."
     ),
 ]
 TOPIC_OPTIONS = {
     "starting": Annotated[
         str | None,
         typer.Option(
-            help="Where to begin in a topic: `earliest` (by default), `latest`, or a time such as 2024-05-01."
+            help="Where to begin in a topic: `earliest`, `latest` or a time, e.g. 2024-05-01 (default: earliest)."
         ),
     ],
     "accept_loss": Annotated[
         bool | None,
-        typer.Option("--accept-loss", help="Go on, though a topic no longer has messages that were not read."),
+        typer.Option("--accept-loss", help="Continue although the topic has deleted messages that were not read."),
     ],
     "avro_schema": Annotated[
-        Path | None, typer.Option(help="Values of the topic are Avro of the schema in this file (.avsc), not JSON.")
+        Path | None, typer.Option(help="Avro schema file (.avsc) of the topic's values (default: values are JSON).")
     ],
     "kafka_config": KafkaConfig,
 }
@@ -154,7 +167,7 @@ TOPIC_OPTIONS = {
 
 def reads_topics(command: Command) -> Command:
     """The command with these options; in their place it is passed one function, `topic`."""
-    return with_options(command, TOPIC_OPTIONS, "topic", _topic)
+    return with_options(command, TOPIC_OPTIONS, "topic", _topic, KAFKA)
 
 
 def _topic(given: Mapping[str, Any], found: dict[str, Any]) -> Any:
@@ -225,9 +238,8 @@ StatedLimits = Callable[[], Any]  # gives `pipeline.limits.GroupLimits`, which i
 MaxRows = Annotated[
     int | None,
     typer.Option(
-        help="Take at most so many rows at once: by default 1,000,000 of files, 500,000 messages of a topic. The "
-        "embedded engine cuts a file that has more; Spark takes whole files, by their bytes, and at least one. The "
-        "answer is the same for any number; a smaller one takes less memory, and more time.",
+        help="Read at most this many rows per batch. Fewer take less memory and more time; the answer is the same. "
+        "Spark takes whole files, at least one (default: 1,000,000 from files, 500,000 from a topic).",
         min=1,
     ),
 ]
@@ -235,8 +247,8 @@ LIMIT_OPTIONS = {
     "max_live": Annotated[
         int | None,
         typer.Option(
-            help="How many rows of one group may be live, that is, can still matter; by default there is no limit. "
-            "From 80 % on there is an alarm.",
+            help="How many rows one group may keep because they can still matter. An alarm comes at 80 % (default: no "
+            "limit).",
             min=1,
         ),
     ],
@@ -244,17 +256,16 @@ LIMIT_OPTIONS = {
         str | None,
         typer.Option(
             metavar="SIZE",
-            help="How large one group may become, such as 500MB or 2GB; by default half of this machine's memory, if "
-            "that is where it runs. From 80 % on there is an alarm.",
+            help="How large one group may become, e.g. 500MB or 2GB. An alarm comes at 80 % (default: half of this "
+            "machine's memory).",
         ),
     ],
     "when_full": Annotated[
         str | None,
         typer.Option(
             metavar="stop|warn",
-            help="What happens when a group is larger: `stop` (by default): the run ends before its batch is written, "
-            "and the same command with a higher limit goes on, nothing is lost; `warn`: it goes on, with an alarm. "
-            "Rows are never dropped.",
+            help="What to do when a group exceeds its limit. `stop` ends the run before that batch; the same command "
+            "with a higher limit continues without loss. `warn` continues with an alarm (default: stop).",
         ),
     ],
 }
@@ -262,7 +273,7 @@ LIMIT_OPTIONS = {
 
 def limits_groups(command: Command) -> Command:
     """The command with these options; in their place it is passed one function, `limits`."""
-    return with_options(command, LIMIT_OPTIONS, "limits", _limits)
+    return with_options(command, LIMIT_OPTIONS, "limits", _limits, LIMITS)
 
 
 def _limits(given: Mapping[str, Any], found: dict[str, Any]) -> GroupLimits:
@@ -390,29 +401,32 @@ def named(name: str | None) -> Iterator[None]:
 Stated = Callable[[], Any]  # gives `files.options.Options`, which is imported then
 READING_OPTIONS = {
     "separator": Annotated[
-        str | None, typer.Option(help="Between cells: one character, or `tab`; without, each file shows it.")
+        str | None, typer.Option(help="Field separator, e.g. ';' or 'tab' (default: detected per file).")
     ],
     "decimal": Annotated[
-        str | None, typer.Option(help="The mark in numbers, `.` or `,`; without, each file shows it.")
+        str | None, typer.Option(help="Decimal mark of numbers, '.' or ',' (default: detected per file).")
     ],
     "encoding": Annotated[
-        str | None, typer.Option(help="Of text, such as utf-8 or cp1252; without, each file shows it.")
+        str | None, typer.Option(help="Text encoding, e.g. utf-8 or cp1252 (default: detected per file).")
     ],
     "null": Annotated[
         list[str] | None,
         typer.Option(
-            help="A word or number that stands for a missing value, may be repeated; `n/a`, `NULL`, `-`, `?`, `k.A.` "
-            "and what else is usual are known."
+            help="A word or number that means missing, e.g. -999. May be repeated. `n/a`, `NULL`, `-`, `?`, `k.A.` and "
+            "the like are known."
         ),
     ],
     "header": Annotated[
-        bool | None, typer.Option("--header/--no-header", help="Whether the first line names the columns.")
+        bool | None,
+        typer.Option("--header/--no-header", help="Whether the first line names the columns (default: it does)."),
     ],
     "time_format": Annotated[
         str | None,
-        typer.Option(help="Of times that are not ISO 8601, such as '%d.%m.%Y %H:%M'; without, rows show it."),
+        typer.Option(help="Format of times that are not ISO 8601, e.g. '%d.%m.%Y %H:%M' (default: detected)."),
     ],
-    "zone": Annotated[str | None, typer.Option(help="Of times without one, such as Europe/Berlin; by default UTC.")],
+    "zone": Annotated[
+        str | None, typer.Option(help="Time zone of times without one, e.g. Europe/Berlin (default: UTC).")
+    ],
 }
 
 
@@ -421,7 +435,7 @@ def reads_files(command: Command) -> Command:
 
     That reads the query's file, where the command has one.
     """
-    return with_options(command, READING_OPTIONS, "stated", _stated)
+    return with_options(command, READING_OPTIONS, "stated", _stated, FILES)
 
 
 def _stated(given: Mapping[str, Any], found: dict[str, Any]) -> Any:

@@ -27,22 +27,29 @@ FORMATS = ("table", "json", "csv")
 @app.command()
 @starts_spark
 def rejects(
-    output: Annotated[str, typer.Argument(help="The folder that `fogline run` writes.", callback=plain)],
-    most: Annotated[int, typer.Option("--most", "-n", help="Show so many rows, the newest; 0 shows all.", min=0)] = 20,
+    output: Annotated[str, typer.Argument(metavar="OUTPUT", help="Output folder of `fogline run`.", callback=plain)],
+    most: Annotated[
+        int, typer.Option("--most", "-n", help="Show at most this many rows, newest first; 0 shows all.", min=0)
+    ] = 20,
     reason: Annotated[
-        str | None, typer.Option(help="Only rows whose reason holds this text, in whatever case, as in `missing`.")
+        str | None,
+        typer.Option(
+            help="Only rows whose reason contains this text, e.g. missing; case does not matter (default: all)."
+        ),
     ] = None,
     query: Annotated[
-        str | None, typer.Option("--query", "-q", help="Of a run with several queries: only the one of this name.")
+        str | None, typer.Option("--query", "-q", help="Only the query of this name (default: all queries of the run).")
     ] = None,
-    form: Annotated[str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}; json: JSON lines.")] = "table",
+    form: Annotated[
+        str, typer.Option("--format", help=f"Write {', '.join(FORMATS)}; json is one object per line.")
+    ] = "table",
     *,
     settings: Settings,
 ) -> None:
-    """Show the rows that a run could not take: how many for each reason, then the newest, as they came.
+    """Show the rows that a run could not use, and why.
 
-    Each has the number of its batch, the reason, the row, and the file and line where it stood, if it came from one.
-    As JSON or CSV the rows alone go to stdout, and the counts to stderr:
+    First how many for each reason, then the newest rows as they came, with file and line where known. As JSON or CSV
+    the rows go to stdout, the counts to stderr:
 
         fogline rejects OUT -n 0 --reason "not a number" --format json | jq .row
     """

@@ -13,6 +13,7 @@ import typer
 
 from fogline.cli.engine import AUTO, LOCAL, begun_by, engine_for
 from fogline.cli.options import (
+    SPARK,
     MaxRows,
     Settings,
     Stated,
@@ -58,22 +59,22 @@ Hindsight = Annotated[
     bool | None,
     typer.Option(
         "--hindsight/--no-hindsight",
-        help="Revise what a missing value may be when its sensor has spoken again; by default where that was learnt.",
+        help="Improve a filled value when the sensor's next reading arrives (default: as `fogline fit` was set).",
     ),
 ]
 Output = Annotated[
-    str | None, typer.Option("--output", "-o", help="The folder for changes, rejects, health, checkpoint.")
+    str | None,
+    typer.Option("--output", "-o", help="Folder for the answer's changes, rejected rows, and what a restart needs."),
 ]
 To = Annotated[
     list[str] | None,
     typer.Option(
-        help="Another place for each batch, exactly once: `postgresql://user@host/database?table=NAME`, "
-        "`delta:FOLDER`, `kafka://host:port/topic`, `webhook+https://host/path`, or a folder. May be given several "
-        "times."
+        help="Also deliver each batch, exactly once, to `postgresql://user@host/database?table=NAME`, `delta:FOLDER`, "
+        "`kafka://host:port/topic`, `webhook+https://host/path`, or a folder. May be repeated."
     ),
 ]
 Checkpoint = Annotated[
-    str | None, typer.Option(help="With --to alone: the folder for what a run needs to go on after a crash.")
+    str | None, typer.Option(help="With --to and without --output: folder for what a restart needs.")
 ]
 
 
@@ -90,19 +91,28 @@ def run(
     checkpoint: Checkpoint = None,
     repository: MaybeRepository = None,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Go on watching the folder for new files; wait for it, and for the first.")
+        bool, typer.Option("--follow", help="Keep running and wait for new files, also for the first one.")
     ] = False,
-    every: Annotated[str, typer.Option(help="Report the answer of every `tick`, or of every `batch` only.")] = "tick",
+    every: Annotated[
+        str,
+        typer.Option(help="Report changes after each `tick` (each point in time) or only after each `batch` of files."),
+    ] = "tick",
     lateness: Lateness = "0",
     ahead: Ahead = "auto",
     idle: Idle = "auto",
-    files_per_batch: Annotated[int | None, typer.Option(help="Take so many files at once.", min=1)] = None,
+    files_per_batch: Annotated[
+        int | None,
+        typer.Option(help="Read at most this many files per batch (default: as many as the rows allow).", min=1),
+    ] = None,
     max_rows_per_batch: MaxRows = None,
     keep: Annotated[
-        int | None, typer.Option(help="Remove changes, rejects and health older than so many batches.", min=1)
+        int | None,
+        typer.Option(
+            help="Delete changes, rejects and health older than this many batches (default: keep all).", min=1
+        ),
     ] = None,
     moved: Annotated[
-        bool, typer.Option("--moved", help="Go on though the stream's folder has another path than before.")
+        bool, typer.Option("--moved", help="Continue although the stream's folder has another path than before.")
     ] = False,
     clock: Clock = None,
     hindsight: Hindsight = None,
@@ -110,25 +120,28 @@ def run(
         bool,
         typer.Option(
             "--accept-repository",
-            help="Go on with another repository: what was imputed stays, what comes is imputed by this one.",
+            help="Continue with another repository. Values already filled stay as they are.",
         ),
     ] = False,
     explain: Annotated[
         bool,
         typer.Option(
             "--explain",
-            help="Add to changes why each row is in (`why`), and write `near/`: rows that may be in, with what holds "
-            "them back, and `next/`: which missing values to measure first. It takes more time.",
+            help="Also write why rows are in or out, and what to measure next. `fogline explain`, `fogline next` and "
+            "the page need it. The run takes longer.",
         ),
     ] = False,
     engine: Annotated[
         str,
         typer.Option(
-            help="What carries the rows: `spark`; `embedded`: this process alone, without Java; `auto`: embedded for "
-            "files of this machine up to 2 GB, else Spark. An output that was begun keeps its engine."
+            help="`embedded` runs in this process, without Java; `spark` runs on Spark. `auto` is embedded for up to "
+            "2 GB of local files, else Spark. An output keeps the engine it was begun with."
         ),
     ] = AUTO,
-    master: Annotated[str | None, typer.Option(help="Where Spark runs: by default this machine, `local[*]`.")] = None,
+    master: Annotated[
+        str | None,
+        typer.Option(rich_help_panel=SPARK, help="Where Spark runs: a cluster's address (default: this machine)."),
+    ] = None,
     memory: Memory = None,
     page: WithPage = False,
     page_port: PagePort = None,
@@ -138,20 +151,17 @@ def run(
     limits: StatedLimits,
     settings: Settings,
 ) -> None:
-    """Watch a stream of files or a topic of Kafka (kafka://host:port/topic), and write how the answer changes.
+    """Watch files or a Kafka topic (kafka://host:port/topic), and write how the answer changes.
 
-    OUTPUT becomes a folder of Parquet files: `changes/`, `rejects/` (rows that could not be taken, with the reason) and
-    `health/` (rows, times, sizes per batch). Ctrl-C finishes the batch; the same command then goes on where it stopped,
-    and so it does after a crash. See the answer with `fogline answer`.
+    See the answer with `fogline answer OUTPUT`, or live in a browser with `fogline serve OUTPUT`.
 
-    A missing value is filled from the repository; without one, a row with a gap is rejected. Where more than half of
-    the rows are rejected, the exit status is 3: the answer of the others stays.
+    Ctrl-C finishes the batch. The same command continues where it stopped, also after a crash.
 
-    With several `--query` rows are read once for all, and what is written has the name of its query in a column.
+    Missing values are filled from the repository. Without one, rows with missing values are rejected. If more than half
+    of the rows are rejected, the exit status is 3.
 
-    `--to` puts the same into other places, beside OUTPUT or, with `--checkpoint`, instead of it.
-
-    `--page` shows it live in a browser of this machine; `fogline serve` does so at any time, also afterwards.
+    OUTPUT is a folder of Parquet files: `changes/`, `rejects/` (rows that could not be used, and why) and `health/`
+    (counts per batch).
     """
     began = perf_counter()
     with helpful():

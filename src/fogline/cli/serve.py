@@ -17,42 +17,42 @@ from fogline.files.listing import plain
 TOKEN = "FOGLINE_TOKEN"  # of the environment
 PagePort = Annotated[
     int | None,
-    typer.Option("--page-port", help="The port of the page; by default 8642, or any that is free.", min=0, max=65535),
+    typer.Option("--page-port", help="Port of the page (default: 8642, or any free port).", min=0, max=65535),
 ]
 WithPage = Annotated[
-    bool, typer.Option("--page", help="Also show OUTPUT as a web page of this machine, as long as the run lasts.")
+    bool, typer.Option("--page", help="Also serve a local web page of the output while the run lasts.")
 ]
 
 
 @app.command()
 def serve(
-    output: Annotated[str, typer.Argument(help="The folder that `fogline run` writes.", callback=plain)],
+    output: Annotated[str, typer.Argument(metavar="OUTPUT", help="Output folder of `fogline run`.", callback=plain)],
     host: Annotated[
-        str, typer.Option(help="The address to listen at; others than this machine's own need a token.")
+        str, typer.Option(help="Address to listen on. Any but this machine's own needs a token.")
     ] = "127.0.0.1",
     port: Annotated[
-        int | None, typer.Option(help="The port; by default 8642, or any that is free.", min=0, max=65535)
+        int | None, typer.Option(help="Port of the page (default: 8642, or any free port).", min=0, max=65535)
     ] = None,
     token: Annotated[
         str | None,
-        typer.Option(envvar=TOKEN, show_envvar=True, help="What a browser must know to see the page."),
+        typer.Option(envvar=TOKEN, show_envvar=True, help="Secret that a browser must send to see the page."),
     ] = None,
     token_file: Annotated[
-        Path | None, typer.Option(help="The file with the token: unlike an option, other users do not see it.")
+        Path | None, typer.Option(help="File that holds the token, so that other users of this machine cannot see it.")
     ] = None,
     log: Annotated[
-        str | None, typer.Option(help="Write JSON lines of what is asked for and read to this file; `-` is stderr.")
+        str | None,
+        typer.Option(help="Log requests and reads as JSON lines to this file; `-` is stderr (default: no log)."),
     ] = None,
 ) -> None:
-    """Show an output as a local web page, live: who is in the answer, how sure that is, why, and what to measure next.
+    """Show a run's answer as a live web page: what is in, why, and what to measure next.
 
-    It reads OUTPUT alone, before, during or after a run, and writes nothing. `fogline run … --explain` writes what the
-    page needs to show why a row is in or out, ranges of missing values, rows near the answer and what to measure next;
-    without it, the page shows the answer, its changes and the health of the run.
+    It only reads OUTPUT, before, during or after a run. Why rows are in or out, and what to measure next, it shows for
+    runs with --explain.
 
-    Only this machine reaches the page. With `--host 0.0.0.0` other machines do, and need the token: open
-    `http://HOST:PORT/?token=TOKEN` once. The connection is not encrypted; put a proxy with TLS before it where that
-    matters. `/metrics` is for Prometheus, `/healthz` for a supervisor. Ctrl-C ends it.
+    Only this machine can open the page. With `--host 0.0.0.0` other machines can, with the token: open
+    `http://HOST:PORT/?token=TOKEN` once. The connection is not encrypted; put a TLS proxy before it if that matters.
+    `/metrics` is for Prometheus, `/healthz` for a supervisor. Ctrl-C ends it.
     """
     with helpful():
         from fogline.page.serving import serve as serving

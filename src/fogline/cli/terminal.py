@@ -25,6 +25,8 @@ from rich.table import Column, Table
 from rich.text import Text
 
 import fogline
+from fogline.cli.help import Command, Group
+from fogline.cli.options import SPARK
 from fogline.errors import FoglineError, HistoryWarning
 from fogline.files.listing import plain
 from fogline.show import printable
@@ -181,13 +183,23 @@ def bars(console: Console) -> Progress:
 # --- What all commands share ------------------------------------------------------------------------------------------
 
 Read = TypeVar("Read")
+Each = TypeVar("Each", bound=Callable[..., Any])
 
 MOSTLY_REJECTED = 3  # the exit status where more than half of the rows are rejected
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="markdown")
+
+class App(typer.Typer):
+    """Commands whose help `cli.help` prints."""
+
+    def command(self, name: str | None = None, **how: Any) -> Callable[[Each], Each]:
+        """Add a command."""
+        return super().command(name, cls=Command, **how)
+
+
+app = App(no_args_is_help=True, add_completion=False, rich_markup_mode=None, cls=Group)
 
 QueryFile = Annotated[
-    list[str], typer.Option("--query", "-q", metavar="PATH", help="A YAML file with the fields of Query.")
+    list[str], typer.Option("--query", "-q", metavar="PATH", help="Query file (YAML), as `fogline init` writes it.")
 ]  # a list, so that a second one is refused instead of taking the place of the first
 QueryFiles = Annotated[
     list[str],
@@ -195,45 +207,56 @@ QueryFiles = Annotated[
         "--query",
         "-q",
         metavar="[NAME=]PATH",
-        help="A YAML file with the fields of Query. May be given several times: each is answered over the same rows, "
-        "under the NAME, the `name:` in the file, or else the name of the file.",
+        help="Query file (YAML), as `fogline init` writes it. Repeat it to answer several queries over the same rows. "
+        "Each is called NAME, else as `name:` in the file, else as the file.",
     ),
 ]
-StreamFiles = Annotated[str, typer.Argument(help="Rows as they come, in files: parquet, csv, jsonl.", callback=plain)]
-RepositoryFolder = Annotated[str, typer.Option("--repository", "-r", help="The folder that `fogline fit` made.")]
+StreamFiles = Annotated[
+    str,
+    typer.Argument(
+        metavar="STREAM", help="Incoming rows: files of parquet, csv or jsonl, or a folder.", callback=plain
+    ),
+]
+RepositoryFolder = Annotated[str, typer.Option("--repository", "-r", help="Folder made by `fogline fit`.")]
 MaybeRepository = Annotated[
     str | None,
-    typer.Option("--repository", "-r", help="What `fogline fit` made; without it, a row with a gap is rejected."),
+    typer.Option(
+        "--repository",
+        "-r",
+        help="Folder made by `fogline fit`; fills missing values (default: rows with missing values are rejected).",
+    ),
 ]
-Lateness = Annotated[str, typer.Option(help="How long to wait for rows on their way, such as '30 seconds'.")]
+Lateness = Annotated[str, typer.Option(help="How long to wait for late rows, e.g. '30 seconds'.")]
 Ahead = Annotated[
     str,
     typer.Option(
-        help="Hold rows whose time runs ahead of their group by more than this until other ids follow, so that one "
-        "wrong clock does not end the answer: a length of time such as '1 hour', or `off`. By default ten "
-        "lifetimes; without a lifetime a day for timestamps, and `off` for numbers."
+        help="Quarantine rows dated this far ahead of the other sensors until others catch up; guards against one "
+        "wrong clock. Give a length of time, e.g. '1 hour', or `off`. `auto` is ten lifetimes; without a "
+        "lifetime, one day for timestamps and `off` for numbers."
     ),
 ]
 Idle = Annotated[
     str,
     typer.Option(
-        help="With --follow: how far the clock of a silent group stays behind the clock of all, so that its rows "
-        "expire. Sites that report hours late need as many hours: '6 hours', or `never`. By default ten lifetimes. "
-        "While files that are already there are read, other groups never move a group on."
+        help="With --follow: let rows of a silent group expire once the group is this far behind the others. Give "
+        "'6 hours' if a site may report six hours late, or `never`. `auto` is ten lifetimes."
     ),
 ]
 Clock = Annotated[
-    str | None, typer.Option(help="What times that are texts mean: `number` or `timestamp`; without, rows show it.")
+    str | None, typer.Option(help="How to read times stored as text: number or timestamp (default: detected).")
 ]
-Master = Annotated[str, typer.Option(help="Where Spark runs: this machine, or the address of a cluster.")]
 MaybeMaster = Annotated[
     str | None,
     typer.Option(
-        help="Do it on Spark: `local[*]`, this machine, or the address of a cluster. Without it, in this process, "
-        "where the files lie here and have less than 2 GB together."
+        rich_help_panel=SPARK,
+        help="Run on Spark: `local[*]` is this machine, else a cluster's address (default: no Spark for up to 2 GB of "
+        "local files).",
     ),
 ]
-Memory = Annotated[str | None, typer.Option(help="Memory of the Spark driver, such as 8g.")]
+Memory = Annotated[
+    str | None,
+    typer.Option(rich_help_panel=SPARK, help="Memory of the Spark driver, e.g. 8g (default: by machine)."),
+]
 
 
 def _version(asked: bool) -> None:
@@ -248,13 +271,12 @@ def about(
         bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Which objects of a stream are not beaten by any other, when some of their values are missing?
+    """Find the rows of a stream that no other row beats on all measures at once.
 
-    Fogline keeps the skyline of a stream: every object for which no other is at least as good in all attributes and
-    better in one. A missing value is a distribution of possible values, so each object has a probability of being in
-    the skyline; the answer is all that lie above a threshold, alpha. It comes as changes: enter, leave, update.
+    For example: the sensors that are worst in heat, gas and dust together, live. Missing readings are filled with what
+    past rows make likely. So each row of the answer has a probability.
 
-    Begin with `fogline demo`; it needs no input.
+    Try `fogline demo`. With a file of your own, begin with `fogline init FILE`.
     """
 
 

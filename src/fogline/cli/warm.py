@@ -18,18 +18,21 @@ from fogline.errors import FoglineError
 @app.command()
 def warm(
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A folder, or a .zip or .tar.gz; without it, this machine's.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Folder or archive (.zip, .tar.gz) to write (default: this machine's cache)."
+        ),
     ] = None,
 ) -> None:
-    """Compile all kernels of a pipeline now, for workers that could not keep what they compile.
+    """Compile Fogline's machine code ahead of time, so that the first run starts fast.
 
-    Without OUTPUT, machine code is kept where this machine looks for it. With OUTPUT it becomes a folder or an archive
-    that an image or `--archives` carries to the workers, which find it by FOGLINE_CACHE:
+    An installed wheel brings it along. Without OUTPUT it is kept for this machine. With OUTPUT it becomes a folder or
+    an archive for the workers of a cluster, which find it by FOGLINE_CACHE:
 
     `fogline warm -o cache.zip`, then `--archives cache.zip#cache --conf spark.executorEnv.FOGLINE_CACHE=./cache`.
 
-    It is good for this version of Fogline, Numba and Python, wherever the package lies, and for processors like this
-    one; for workers of several kinds set NUMBA_CPU_NAME=generic here. An installed wheel brings machine code along.
+    It fits this version of Fogline, Numba and Python, and processors like this one. For workers with other processors
+    set NUMBA_CPU_NAME=generic.
     """
     began = perf_counter()
     with helpful():
