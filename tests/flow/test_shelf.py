@@ -192,6 +192,15 @@ def test_groups_leave_their_pages_when_they_are_forgotten_and_the_shard_with_the
     assert not store.values
 
 
+def test_groups_that_time_reaches_report_in_one_order_however_they_lie_in_their_page():
+    plan, store = make_plan(SIMPLE, SCHEMA, idle=0, buckets=1), Noted()
+    for t, group in enumerate("xyyx"):
+        handed(plan, store, (f"{t}", group, t, 1.0))
+    assert opened(plan, store.pages[0]).keys == ['["y"]', '["x"]']  # the group that was written last lies last
+    gone = handed(plan, store, watermark=event(plan.kind, 100))
+    assert [row["g"] for row in rows_of(gone, HEALTH)] == ["x", "y"]
+
+
 def test_state_of_another_plan_is_refused():
     plan, store = make_plan(SIMPLE, SCHEMA, buckets=1), Noted()
     handed(plan, store, ("a", "x", 1, 1.0))

@@ -352,5 +352,5 @@ def opened(plan: Plan, saved: bytes) -> Page:
 
 
 def _due(page: Page, watermark: int) -> list[Key]:
-    """The groups that time alone changes by now."""
-    return [key for key, timer in page.timers() if timer <= watermark]
+    """The groups that time alone changes by now, in one order: in a page they lie as they were written last."""
+    return sorted(key for key, timer in page.timers() if timer <= watermark)
