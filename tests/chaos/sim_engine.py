@@ -172,8 +172,8 @@ class Plain:
         come = [unpack_bucket(shared.plan, each) for each in packed]
         return Pruned(shared, stage.take(own, come, AttemptStore(attempt, f"bucket {bucket}")))
 
-    def _check(self, shard: Shard) -> None:
-        """Invariants are looked at now and then."""
+    def _check(self, worker: Worker, attempt: Attempt, number: int) -> None:
+        """Invariants of the groups of a shard are looked at now and then."""
 
     def _on_shard(
         self, place: str, packed: list[bytes] | None, watermark: int, worker: Worker, attempt: Attempt
@@ -200,7 +200,7 @@ class Plain:
         known = attempt.get(entry)
         assert before == (None if known is None else int(known)), "a timer of a shard was forgotten"
         attempt.put(entry, None if timer is None else str(timer).encode())
-        self._check(held)
+        self._check(worker, attempt, number)
         return report
 
 
@@ -255,9 +255,10 @@ class Faulty(Plain):
     def _mixed(self, packed: list[bytes] | None) -> list[bytes] | None:
         return None if packed is None else self.r.sample(packed, len(packed))
 
-    def _check(self, shard: Shard) -> None:
+    def _check(self, worker: Worker, attempt: Attempt, number: int) -> None:
         if self.r.random() < 0.1:
-            for each in shard.groups():
+            look = AttemptStore(attempt.copy(), str(number))  # groups of another repository are moved when they load
+            for each in Shard(worker.runners.of_shard(number), look).groups():
                 audit(each.group.live)
                 if isinstance(each.group, LatestGroup):
                     each.group.check()

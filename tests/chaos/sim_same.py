@@ -7,8 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from fogline.pipeline.exchange import pack_groups
 from fogline.pipeline.names import REJECTS
 from fogline.pipeline.report import Journal
+from fogline.pipeline.stages import Pruned
 from fogline.state.format import MAGIC, from_value
 
 Reports = dict[str, Journal]  # by group or shelf
@@ -19,9 +21,8 @@ def plain(report: Any) -> list[Any]:
 
     But for sums whose order is free (clipped, scores), and for which of two copies that hold the same is rejected.
     """
-    if isinstance(report, pa.RecordBatch):
-        numbers = (each.cast(pa.int64()) if pa.types.is_timestamp(each.type) else each for each in report)
-        return [each.to_pylist() for each in numbers]
+    if isinstance(report, Pruned):
+        return [(shard, pack_groups(report.shared.plan, some)) for shard, _, some in report.by_shard()]
     out = []
     for kind, table in report:
         names = [name for name in table.schema.names if name not in ("clipped", "why", "scores", "row")]

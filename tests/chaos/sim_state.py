@@ -48,6 +48,12 @@ class Attempt:
         self.base, self.fuse = base, fuse
         self.written: dict[Entry, bytes | None] = {}
 
+    def copy(self) -> Attempt:
+        """Another one that has written the same so far."""
+        copy = Attempt(self.base)
+        copy.written = dict(self.written)
+        return copy
+
     def get(self, entry: Entry) -> bytes | None:
         return self.written[entry] if entry in self.written else self.base.get(entry)
 

@@ -7,7 +7,7 @@ import pytest
 from fogline.pipeline import loaded as cache
 from tests.chaos import simulation
 from tests.chaos.sim_streams import MODES
-from tests.chaos.simulation import FOLDER, SCHEDULES, cases, many
+from tests.chaos.simulation import FOLDER, SCHEDULES, cases, many, one
 
 
 @pytest.mark.parametrize("mode", [*MODES, FOLDER])
@@ -16,6 +16,11 @@ def test_whatever_an_engine_does_the_stages_report_what_the_oracle_knows(mode):
     outcome = many(mode, 0, streams)
     assert outcome.schedules == streams * SCHEDULES
     assert outcome.faults > streams
+
+
+@pytest.mark.parametrize(("mode", "seed"), [("latest", 350026), ("moved", 350095), ("sensors", 350000)])
+def test_a_stream_that_was_reported_in_two_ways_once_is_not_again(mode, seed):
+    assert one(mode, seed) > 0
 
 
 def test_a_case_is_named_by_its_mode_and_seed():
