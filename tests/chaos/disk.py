@@ -240,6 +240,7 @@ class _Statements(sqlite3.Connection):
             return super().execute(sql, *rest)
         self._step(WRITE)
         found = super().execute(sql, *rest)
+        self.disk.unsynced.committed(self.path)
         self._step(SYNC)
         return found
 

@@ -52,6 +52,14 @@ class Unsynced:
         elif path in self.files:
             self.files[path].synced = content_of(path)
 
+    def committed(self, path: str) -> None:
+        """SQLite has synced its log. It removes it when the file has all of it, and does not sync the folder then: a
+        power cut may bring the log back, as it was last."""
+        log = f"{path}-wal"
+        if os.path.exists(log):
+            file = self._file(log)
+            file.synced = file.last = content_of(log)
+
     def moved(self, source: str, target: str) -> None:
         """A file or a folder is about to get another name."""
         if not os.path.isdir(source):

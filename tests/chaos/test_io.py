@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import random
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
 from fogline.output.folder import LocalFolder
 from fogline.runs.lock import holding
+from fogline.state.sqlite import REACHED, Checkpoint
 from tests.chaos.case import SAME
 from tests.chaos.disk import CUT, ERROR, FULL, KINDS, SHORT, Disk, PowerCut
 from tests.chaos.io import scenarios, tried
@@ -78,6 +79,28 @@ def test_what_lies_in_a_folder_goes_where_its_name_goes(seed, tmp_path):
     (place,) = tmp_path.iterdir()
     assert place in (here, there)
     assert (place / "file").read_bytes() == b"content"
+
+
+def committed(folder: Path, *batches: int) -> None:
+    """Batches of a run. When it ends, SQLite removes its log, and does not sync the folder."""
+    with closing(Checkpoint(folder, "mark")) as kept:
+        for k in batches:
+            kept.begin({"batch": k})
+            kept.put(("", "group", "key", 0), b"%d" % k)
+            kept.commit()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_log_of_a_state_that_was_removed_comes_back_as_it_was_last(seed, tmp_path):
+    disk, folder = Disk(str(tmp_path)), tmp_path / "checkpoint"
+    committed(folder, 0)
+    (folder / REACHED).unlink()
+    with disk.on():
+        committed(folder, 1, 2)
+    disk.unsynced.after_cut(random.Random(seed))
+    with closing(Checkpoint(folder, "mark")) as found:
+        assert found.batch == 2
+        assert found.get(("", "group", "key", 0)) == b"2"
 
 
 @pytest.mark.parametrize("kind", [ERROR, FULL, SHORT])

@@ -303,11 +303,13 @@ def test_a_log_that_was_cut_or_left_behind_is_refused_where_the_batch_is_known_t
 
 
 @pytest.mark.parametrize("content_", [b"", b"\0" * 22, b"           9 00000000\n", b"nonsense", "π".encode("utf-16")])
-def test_a_number_of_batches_that_has_not_come_to_the_disk_is_ignored(content_, folder):
+def test_a_number_of_batches_that_has_not_come_to_the_disk_is_ignored_and_written_again(content_, folder):
     filled(folder).close()
+    noted = (folder / REACHED).read_bytes()
     (folder / REACHED).write_bytes(content_)
     with closing(Checkpoint(folder, "mark")) as kept:
         assert kept.batch == 2
+    assert (folder / REACHED).read_bytes() == noted  # it protects from an old copy again
 
 
 # --- What is refused --------------------------------------------------------------------------------------------------

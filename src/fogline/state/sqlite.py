@@ -335,6 +335,7 @@ class Checkpoint:
         with self._guarded():
             fresh.unlink(missing_ok=True)
             with _connected(fresh) as db:
+                db.execute("PRAGMA journal_mode = OFF")  # it counts once it has its name
                 db.execute(f"PRAGMA application_id = {APPLICATION}")
                 db.execute(f"PRAGMA user_version = {FORMAT}")
                 db.execute("BEGIN")
@@ -373,6 +374,8 @@ class Checkpoint:
         self.batch, self.intent, self.sums = head["batch"], head["intent"], head["sums"]
         self._must_be_whole(db)
         self._must_have_reached()
+        if self.batch >= 0 and _reached(self.folder / REACHED) != self.batch:
+            self._note_reached()  # a power cut took the last note
         self._version, self._whole = self._version_now(db), True
 
     def _must_be_ours(self) -> None:
