@@ -49,7 +49,7 @@ class LabError(FoglineError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The knobs of the paper at its defaults (Table 4), and some more."""
+    """The knobs of the paper at its defaults (Table 9), and some more."""
 
     alpha: float = 0.5
     d: int | None = None

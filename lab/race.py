@@ -279,7 +279,7 @@ class Accuracy:
 
     @property
     def f(self) -> float:
-        """The paper's F-score: the harmonic mean of both."""
+        """The paper's F-score (Eq. 5): the harmonic mean of both."""
         both = self.precision + self.recall
         return 2 * self.precision * self.recall / both if both else 0.0
 

@@ -1,10 +1,10 @@
 """Does the cost model choose a good side for the cells of the index, and does β matter?
 
-The paper's Figure 8 and its appendix E: 120,000 rows, two determinants from 0 to 10. Estimated is Eq. 11, cells and
+The paper's Figure 8 and its appendix E: 120,000 rows, two determinants from 0 to 10. Estimated is Eq. 14, cells and
 false alarms. Actual is a whole query, with what no side can save: walking down the tree, copying and sorting what
 matched. So curves are compared by shape and by where they are lowest.
 
-β weighs cells against rows in Eq. 11. Fogline measures both in seconds, so its β is 0.5. A rule with a single
+β weighs cells against rows in Eq. 14. Fogline measures both in seconds, so its β is 0.5. A rule with a single
 determinant, as all of the paper's synthetic rules are, needs no cells. So β is turned where it has an effect: in the
 side that the model chooses, and in what queries of an index with such cells take. Ticks do not depend on it.
 """

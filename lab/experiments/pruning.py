@@ -7,7 +7,7 @@ does, the row that surely beats it does as well. Layer 1 is the rows without any
 What Fogline counts as it goes is less: it asks only when it must.
 
 `imputed` counts the paper's main idea: of the incomplete rows, those that were imputed; bounds settled all others.
-`instances` is the table of the paper's section 6.1: how many values an incomplete object gets.
+`instances` is Table 8 of the paper (section 6.1): how many values an incomplete object gets.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ IMPUTED = Experiment(
 INSTANCES = Experiment(
     name="instances",
     title="Instances per incomplete object",
-    figure="Table of section 6.1",
+    figure="Table 8",
     question="How many values does imputing by rules give a gap?",
     claim="On average 14 (Intel), 19 (Gas), 23 (Bid), 11 (Pump), 27 (Uniform), 25 (Correlated), 27 (Anti-correlated).",
     trials=trials,

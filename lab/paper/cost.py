@@ -1,21 +1,21 @@
 """How wide should a grid cell be?
 
-The cost model of the paper's Appendix D (section 5.4; Eq. 5 to Eq. 12, Algorithm 6). A query reads every cell that its
+The cost model of the paper's Appendix D (section 5.4; Eq. 8 to Eq. 15, Algorithm 6). A query reads every cell that its
 box touches: narrow cells are many, wide ones bring rows that do not match. How many rows a box holds follows from a
 power law, whose exponent D₂ is the correlation fractal dimension: a cell of side s around a random row holds about
 (N - 1) · factor · s^D₂ others.
 
 All of it happens in a scaled space, where each determinant runs from 0 to 1. What differs from the paper, and why:
 
-- Eq. 12 has β and 1 - β the other way round than Eq. 10 and Eq. 11. `slope` is the derivative of Eq. 11, with `printed`
-  that of Eq. 12. At β = 0.5 they are the same. Appendix E goes with Eq. 12: "when β is set to a smaller value, the cell
-  length u will be large". By Eq. 11 cells then cost less, and u is small.
+- Eq. 15 has β and 1 - β the other way round than Eq. 13 and Eq. 14. `slope` is the derivative of Eq. 14, with `printed`
+  that of Eq. 15. At β = 0.5 they are the same. Appendix E goes with Eq. 15: "when β is set to a smaller value, the cell
+  length u will be large". By Eq. 14 cells then cost less, and u is small.
 - The paper counts cells for the worst case, an interval of w touching w/u + 2. At a random place it touches w/u + 1:
   10.8 cells for two determinants with w = 2.28 u, where 10.3 were counted and the paper has 18.3 (`margin=2`).
 - The paper's law has factor 1, true of rows that fill their space evenly. Clusters do not follow one line on all scales
   and the line nearest to them need not start at 1, so the factor comes from the same fit as D₂. Equal rows are left out
   of it: no cell can separate them.
-- The paper calls Eq. 11 a parabola. It is not, but it has one minimum: in u · slope(u), the part of the cells
+- The paper calls Eq. 14 a parabola. It is not, but it has one minimum: in u · slope(u), the part of the cells
   is negative and rises towards 0, and the part of the rows is positive and rises.
 - The tree over the cells is in t_cell, which is measured on an index with its tree. The model, like the paper's,
   counts empty cells too, which that tree never visits: it makes cells dearer than they are where many are empty.
@@ -136,7 +136,9 @@ def _pairs(ascending: Ints | Floats) -> float:
 
 
 def cost(u: float, load: Load) -> float:
-    """Eq. 11 for cells of side u: Σ over rules of β · t_cell · cells + (1 - β) · t_sr · false alarms.
+    """Eq. 7 as in Eq. 13 and Eq. 14, for cells of side u: Σ over rules of
+
+        β · t_cell · cells + (1 - β) · t_sr · false alarms.
 
     cells = Π (2ε/u + margin) · Π 1/u, false alarms = (N - 1) · factor · (Π (2ε + margin·u)^(D₂/d) - Π (2ε)^(D₂/d)); the
     first product is over the rule's determinants (A_x ∈ Y), the second over the others, whose l_x is 1 here.
@@ -148,7 +150,7 @@ def cost(u: float, load: Load) -> float:
 
 
 def slope(u: float, load: Load, *, printed: bool = False) -> float:
-    """The derivative of `cost`, from Eq. 11; `printed`: Eq. 12, which swaps β and 1 - β."""
+    """The derivative of `cost`, from Eq. 14; `printed`: Eq. 15, which swaps β and 1 - β."""
     width, margin = _boxes(load)
     cells, read = _visited(u, load)
     reach = width + margin * u  # (rules, k), positive for u > 0
@@ -159,7 +161,7 @@ def slope(u: float, load: Load, *, printed: bool = False) -> float:
 
 
 def algorithm_6(load: Load, *, precision: float = 1e-3) -> float:
-    """Algorithm 6 as printed, with Eq. 12: u in (0, 1] to within η. Beside it: `best_side`."""
+    """Algorithm 6 as printed, with Eq. 15: u in (0, 1] to within η. Beside it: `best_side`."""
     low, high = 0.0, 1.0  # lines 1-2
     while high - low >= 2 * precision:  # line 3
         u = (low + high) / 2  # line 4
@@ -191,7 +193,7 @@ def _narrowest(load: Load) -> float:
 
 
 def _boxes(load: Load) -> tuple[Floats, Floats]:
-    """Width of the queries (Eq. 5) and what cells add to it (Eq. 6), (rules, k). No query is wider than the data."""
+    """Width of the queries (Eq. 8) and what cells add to it (Eq. 9), (rules, k). No query is wider than the data."""
     asked = np.isfinite(load.radii)
     return 2 * np.minimum(np.where(asked, load.radii, 0.5), 0.5), np.where(asked, load.margin, 0.0)
 
@@ -199,7 +201,7 @@ def _boxes(load: Load) -> tuple[Floats, Floats]:
 def _visited(u: float, load: Load) -> tuple[Floats, Floats]:
     """Per rule, the cells that a query touches, and the rows in them; with u = 0 the rows in the query itself.
 
-    Rows by Eq. 9, whose side of a standard cube (Eq. 7, Eq. 8) cancels out; a product over all k determinants.
+    Rows by Eq. 12, whose side of a standard cube (Eq. 10, Eq. 11) cancels out; a product over all k determinants.
     """
     width, margin = _boxes(load)
     with np.errstate(over="ignore"):

@@ -2,7 +2,7 @@
 
 At each timestamp objects expire (lines 2-3), newcomers are imputed through the indexes, pruned by the lemmas or put
 into the skyline tree (lines 4-7), and the candidates of layer 1 are refined (line 8). What imputes, prunes and answers
-are the files beside this one; here is in which order, and which objects W_t still holds for Eq. 14.
+are the files beside this one; here is in which order, and which objects W_t still holds for Eq. 4.
 
 | form | tree | W_t |
 |---|---|---|
@@ -22,9 +22,11 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
-from lab.paper.lattice import DataRepository, LatticeNode
-from lab.paper.objects import Boxes, Imputed, Incomplete, dominates
-from lab.paper.pruning import LEMMAS, SPATIAL, Pruning
+from fogline.arrays import Ints
+from lab.kernels.paper import SPATIAL
+from lab.paper.lattice import HISTOGRAMS, DataRepository, LatticeNode
+from lab.paper.objects import Imputed, Incomplete, Store, dominates
+from lab.paper.pruning import LEMMAS, Pruning
 from lab.paper.refinement import Refinement
 from lab.paper.skyline_tree import SkylineTree
 
@@ -52,13 +54,16 @@ class SkyIDS:
         *,
         form: str = CORRECTED,
         lemmas: Collection[int] = tuple(LEMMAS),
+        first: str = HISTOGRAMS,
     ) -> None:
-        self.form, self.repository = form, repository
+        """`first`: what is asked of the index before a gap is imputed (`DataRepository.outlines`)."""
+        self.form, self.repository, self.first = form, repository, first
         self.pruning = Pruning(alpha, lemmas)
         self.tree = SkylineTree(alpha, corrected=form == CORRECTED)
         self.refinement = Refinement(alpha)
         self.window: dict[int, Entry] = {}  # W_t, by id() of the object
-        self.boxes = Boxes[Entry]()
+        self.store = Store[Entry]()  # the same
+        self.waiting = 0
         self.incomplete = self.imputed = 0
         self.seconds = dict.fromkeys(("imputation", "maintenance", "query"), 0.0)
 
@@ -72,7 +77,7 @@ class SkyIDS:
                 self._arrive(o)
         between = perf_counter()
         found = self.refinement.answer(
-            [node.object for node in self.tree.top], self._dominators, added=bool(arrivals), expired=expired
+            [node.object for node in self.tree.top], self.store, self._dominators, added=bool(arrivals), expired=expired
         )
         early = self.seconds["imputation"]
         self.seconds["query"] += perf_counter() - between
@@ -82,7 +87,7 @@ class SkyIDS:
     # -------------------------------------------------------------------------------------------------------- lines 2-3
 
     def _expire(self, now: Any) -> set[Hashable]:
-        gone = [entry for entry in self.window.values() if entry.object.expires <= now]
+        gone = self.store.expired(now)
         for entry in gone:
             self._drop(entry)
         self.tree.delete(now)
@@ -97,7 +102,7 @@ class SkyIDS:
             return  # pruned through the index
         else:
             o = imputed
-        lemma = self.pruning.any(self.tree.near(o), o)  # line 6
+        lemma = self.pruning.any(self.tree.store, o)  # line 6
         entry = self._keep(o)
         if lemma is not None:
             self._pruned(entry, lemma)
@@ -117,8 +122,8 @@ class SkyIDS:
             if not (chosen := self.repository.select(new)):
                 return self.repository.impute(new, chosen)
             self.incomplete += 1
-            for outline in self.repository.outlines(new, chosen):
-                lemma = self.pruning.any(self.tree.near(outline), outline)
+            for outline in self.repository.outlines(new, chosen, self.first):
+                lemma = self.pruning.any(self.tree.store, outline)
                 if lemma is not None:
                     self._pruned(self._keep(outline, (new, chosen)), lemma, early=True)
                     return None
@@ -136,7 +141,7 @@ class SkyIDS:
 
     def _forget_below(self, o: Imputed) -> None:
         """Corrected: Lemma 1 holds for objects that Lemma 2, Lemma 3 or Algorithm 3 took out of the tree as well."""
-        for entry in self.boxes.surely_below(o.min):
+        for entry in self.store.surely_below(o):
             if not entry.in_tree and o.expires >= entry.object.expires and dominates(o.min, entry.object.max):
                 self._drop(entry)
 
@@ -144,20 +149,24 @@ class SkyIDS:
 
     def _keep(self, o: Imputed, waiting: tuple[Incomplete, Mapping[int, LatticeNode | None]] | None = None) -> Entry:
         entry = self.window[id(o)] = Entry(o, -1, False, waiting)
-        entry.slot = self.boxes.add(entry, o.min, o.max)
+        entry.slot = self.store.add(entry, o)
+        self.waiting += waiting is not None
         return entry
 
     def _drop(self, entry: Entry) -> None:
         del self.window[id(entry.object)]
-        self.boxes.drop(entry.slot)
+        self.store.drop(entry.slot)
+        self.waiting -= entry.waiting is not None
 
-    def _dominators(self, o: Imputed) -> list[Imputed]:
-        """The objects of W_t that Eq. 14 needs for a candidate. Those that wait are imputed now."""
-        near = self.boxes.above(o.min)
-        for entry in near:
-            if entry.waiting is not None:
-                self._complete(entry)
-        return [entry.object for entry in near if entry.object is not o]
+    def _dominators(self, o: Imputed) -> Ints:
+        """The slots of W_t that Eq. 4 needs for a candidate. Objects that wait are imputed now."""
+        near = self.store.above(o)
+        late = [entry for entry in self.store.at(near) if entry.waiting is not None] if self.waiting else []
+        for entry in late:
+            self._complete(entry)
+        near = self.store.above(o) if late else near
+        others: Ints = near[near != self.window[id(o)].slot]
+        return others
 
     def _complete(self, entry: Entry) -> None:
         assert self.repository is not None
@@ -165,7 +174,7 @@ class SkyIDS:
         self._drop(entry)
         entry.object, entry.waiting = self.repository.impute(*entry.waiting), None
         self.window[id(entry.object)] = entry
-        entry.slot = self.boxes.add(entry, entry.object.min, entry.object.max)
+        entry.slot = self.store.add(entry, entry.object)
         self.imputed += 1
 
     def sizes(self) -> dict[str, int]:

@@ -15,7 +15,7 @@ though no sample of it may lie in Q. Then the chosen rule imputes by nothing, wh
 level 0 here. And outlines take COUNT aggregates of touched buckets as they stand. *Corrected*, line 3 counts, and
 outlines hold for whichever of the doubtful samples lie in Q.
 
-Where the paper contradicts itself here: Table 5 breaks its own DD_2 (s_1 and s_2 are within 1 in B and C, and 2 apart
+Where the paper contradicts itself here: Table 6 breaks its own DD_2 (s_1 and s_2 are within 1 in B and C, and 2 apart
 in D). Lines 5-6 of Algorithm 2 are never reached: the node of level 0, the empty set, is within every distance, so line
 4 returns it; both mean the same.
 """
@@ -34,6 +34,7 @@ from fogline.query import Rule
 from fogline.repository.rules import combine
 from lab.case import LabError
 from lab.kernels.histograms import gather_buckets
+from lab.paper.access import COLUMN, INDEX, Column, Scan
 from lab.paper.cost import UnitCosts, sides
 from lab.paper.histograms import Histograms
 from lab.paper.index import Index
@@ -41,6 +42,7 @@ from lab.paper.objects import Cell, Imputed, Incomplete
 
 RANKED = 2_000  # samples of R on which the expected number of samples is taken
 INTERVALS = 4  # λ
+HISTOGRAMS, BOUNDS, NOTHING = "histograms", "bounds", "nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +74,9 @@ class Lattice:
         corrected: bool = True,
         units: UnitCosts | None = None,
         intervals: int = INTERVALS,
+        access: str = INDEX,
     ) -> None:
-        """R (n, d); `rules`: the determinants of each rule, column -> ε."""
+        """R (n, d); `rules`: the determinants of each rule, column -> ε. `access`: the paper's index, or without."""
         self.then, self.corrected, self.intervals = then, corrected, intervals
         self.everything = Cell.of(R[:, then])  # level 0
         self.misled = 0  # how often an estimate promised samples that are not there
@@ -83,8 +86,13 @@ class Lattice:
             return
         points = np.ascontiguousarray(R[:, self.columns])
         asked = np.array([[each.get(j, np.inf) for j in self.columns] for each in rules])
-        self.index = Index.build(points, R[:, then], sides(points, asked, units=units, printed=not corrected))
-        self.histograms = Histograms.of(self.index, intervals)
+        self.histograms: Histograms | None = None
+        if access == INDEX:
+            side = sides(points, asked, units=units, printed=not corrected)
+            self.index: Index | Scan = Index.build(points, R[:, then], side)
+            self.histograms = Histograms.of(self.index, intervals)
+        else:
+            self.index = (Column if access == COLUMN else Scan)(points, R[:, then])
         self._rank(R, rules)
 
     def _rank(self, R: Floats, rules: Sequence[Mapping[int, float]]) -> None:
@@ -110,18 +118,21 @@ class Lattice:
         counts = np.concatenate((np.round(old.weights * self.samples), np.ones(len(more))))
         self.everything = Cell.of(np.concatenate((old.values, more[:, self.then])), counts)
         if self.columns:
+            assert isinstance(self.index, Index)
             self.index.append(more[:, self.columns], more[:, self.then])
             self.histograms = Histograms.of(self.index, self.intervals)
 
     @property
     def samples(self) -> int:
         """|R|, as far as it is indexed."""
-        return self.index.rows if self.columns else len(self.everything.values)
+        if not self.columns:
+            return len(self.everything.values)
+        return self.index.rows if isinstance(self.index, Index) else len(self.index.then)
 
     @property
     def height(self) -> int:
         """How deep outlines go."""
-        return self.index.height if self.columns else 0
+        return self.index.height if self.columns and isinstance(self.index, Index) else 0
 
     # ------------------------------------------------------------------------------------------------------ Algorithm 2
 
@@ -134,7 +145,7 @@ class Lattice:
 
     def _samples(self, node: LatticeNode, values: Floats) -> int:
         """How many samples are within the radii: as printed an estimate from the histograms, corrected a count."""
-        if self.corrected:
+        if self.corrected or self.histograms is None:
             return int(self.index.count(self._centres(node, values[None]), self._radii(node))[0])
         return int(self._buckets(node, values, self.height)[2].sum())
 
@@ -159,8 +170,17 @@ class Lattice:
             return self.outline(None, values, depth)
         return Outline(float(low.min()), float(high.max()), _ceiling(high, count, sure | (not self.corrected)))
 
+    def bounds(self, node: LatticeNode | None, values: Floats) -> Outline:
+        """The least and the greatest sample, with nothing else known: what production looks at first."""
+        if node is None:
+            return self.outline(None, values, 0)
+        low, high = self.index.bounds(self._centres(node, values[None]), self._radii(node))
+        return Outline(float(low[0]), float(high[0]), Cell.of(high[0]))
+
     def _buckets(self, node: LatticeNode, values: Floats, depth: int) -> tuple[Floats, Floats, Floats, Flags]:
         """Of the buckets that Q touches: low, high, COUNT, and whether they surely lie in Q."""
+        assert isinstance(self.index, Index)
+        assert self.histograms is not None
         nodes, _, root = self.index.tree()
         target = max(self.height - depth, 0)
         asked = self.index.asked(self._centres(node, values[None]), self._radii(node))
@@ -208,6 +228,7 @@ class DataRepository:
         *,
         corrected: bool = True,
         units: UnitCosts | None = None,
+        access: str = INDEX,
     ) -> None:
         """R (n, d), complete, larger is better; rules over these names."""
         column = {name: j for j, name in enumerate(names)}
@@ -216,7 +237,9 @@ class DataRepository:
             if unknown := {*rule.given, rule.then} - {*column}:
                 raise LabError(f"the rule '{rule}' speaks of {', '.join(sorted(unknown))}; R has {', '.join(names)}.")
             by_then[column[rule.then]].append({column[name]: eps for name, eps in combine([rule]).items()})
-        self.lattices = {j: Lattice(R, j, given, corrected=corrected, units=units) for j, given in by_then.items()}
+        self.lattices = {
+            j: Lattice(R, j, given, corrected=corrected, units=units, access=access) for j, given in by_then.items()
+        }
 
     def select(self, o: Incomplete) -> dict[int, LatticeNode | None]:
         """Algorithm 2 for each missing attribute."""
@@ -229,11 +252,19 @@ class DataRepository:
         ]
         return Imputed.of(o.id, o.arrives, o.expires, cells)
 
-    def outlines(self, o: Incomplete, chosen: Mapping[int, LatticeNode | None]) -> Iterable[Imputed]:
-        """o_i^p as the index knows it, depth by depth: an object that is nowhere worse, in an MBR that holds it."""
+    def outlines(
+        self, o: Incomplete, chosen: Mapping[int, LatticeNode | None], first: str = HISTOGRAMS
+    ) -> Iterable[Imputed]:
+        """o_i^p as the index knows it, depth by depth: an object that is nowhere worse, in an MBR that holds it.
+
+        `first` is what is looked at before samples are retrieved: histograms as in the paper, exact bounds, or nothing.
+        """
         known = [Cell.of(x) for x in o.values]
-        for depth in range(1 + max(self.lattices[j].height for j in chosen)):
+        depths = {HISTOGRAMS: 1 + max(self.lattices[j].height for j in chosen), BOUNDS: 1, NOTHING: 0}
+        for depth in range(depths[first]):
             low, high, cells = o.values.copy(), o.values.copy(), list(known)
             for j, node in chosen.items():
-                low[j], high[j], cells[j] = self.lattices[j].outline(node, o.values, depth)
+                lattice = self.lattices[j]
+                found = lattice.bounds(node, o.values) if first == BOUNDS else lattice.outline(node, o.values, depth)
+                low[j], high[j], cells[j] = found
             yield Imputed(o.id, o.arrives, o.expires, cells, low, high)

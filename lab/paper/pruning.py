@@ -1,12 +1,12 @@
 """Which objects can never be an answer? (Section 4: Lemma 1, Lemma 2, Lemma 3.)
 
 All three need n.exp >= o.exp, and are tried in this order: spatial pruning first, max-corner and min-corner pruning
-only if it fails. Each bounds Eq. 14 from above by the one factor of n, so P(o) <= α as long as o lives.
+only if it fails. Each bounds Eq. 4 from above by the one factor of n (Eq. 6), so P(o) <= α as long as o lives.
 
 What "safely pruned" means is where the paper goes wrong:
 
 - Pruned by Lemma 1, o may be *forgotten*: what o dominates, n dominates surely, so no other probability changes.
-- Pruned by Lemma 2 or Lemma 3, o is no answer, but it still lowers the probabilities of others by its factor in Eq. 14.
+- Pruned by Lemma 2 or Lemma 3, o is no answer, but it still lowers the probabilities of others by its factor in Eq. 4.
   Corrected, it leaves the skyline tree and stays in W_t.
 
 Lemma 2 and Lemma 3 both imply Pr{n ≺ o} >= 1 - α, which Algorithm 3 tests anyway (`GENERAL`). They need no distribution
@@ -19,31 +19,19 @@ what is there (lines 7 and 33 of Algorithm 3).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection
+from typing import Any
 
-from lab.paper.objects import Imputed, dominance_of, dominance_over, dominates, enough, likely
+import numpy as np
 
+from lab.kernels.paper import MAX_CORNER, MIN_CORNER, SPATIAL
+from lab.paper.objects import Imputed, Store, likely
 
-def spatial(n: Imputed, o: Imputed, alpha: float) -> bool:
-    """Lemma 1: n.min ≺ o.max."""
-    return dominates(n.min, o.max)
-
-
-def max_corner(n: Imputed, o: Imputed, alpha: float) -> bool:
-    """Lemma 2: Pr{n ≺ o.max} >= 1 - α."""
-    return enough(float(dominance_over(n, o.max[None])[0]), alpha)
-
-
-def min_corner(n: Imputed, o: Imputed, alpha: float) -> bool:
-    """Lemma 3: Pr{n.min ≺ o} >= 1 - α."""
-    return enough(dominance_of(n.min, o), alpha)
-
-
-SPATIAL, MAX_CORNER, MIN_CORNER, GENERAL = 1, 2, 3, 0  # GENERAL: by the condition of Algorithm 3 alone
-LEMMAS: Mapping[int, Callable[[Imputed, Imputed, float], bool]] = {
-    SPATIAL: spatial,
-    MAX_CORNER: max_corner,
-    MIN_CORNER: min_corner,
+GENERAL = 0  # by the condition of Algorithm 3 alone
+LEMMAS = {  # compiled: `prunes` in lab/kernels/paper.py
+    SPATIAL: "n.min ≺ o.max",  # Lemma 1
+    MAX_CORNER: "Pr{n ≺ o.max} >= 1 - α",  # Lemma 2
+    MIN_CORNER: "Pr{n.min ≺ o} >= 1 - α",  # Lemma 3
 }
 NAMES = {SPATIAL: "spatial", MAX_CORNER: "max_corner", MIN_CORNER: "min_corner", GENERAL: "general"}
 
@@ -53,20 +41,19 @@ class Pruning:
 
     def __init__(self, alpha: float, lemmas: Collection[int] = tuple(LEMMAS)) -> None:
         self.alpha, self.lemmas = alpha, [each for each in LEMMAS if each in lemmas]
+        self.order = np.array(self.lemmas, np.int64)
         self.counts = dict.fromkeys(NAMES.values(), 0)
         self.through_index = dict.fromkeys(NAMES.values(), 0)  # of these: before imputing
 
     def by(self, n: Imputed, o: Imputed) -> int | None:
         """The first lemma by which n prunes o."""
-        if n is o or not n.expires >= o.expires or not (n.max >= o.min).all():
-            return None
-        return next((each for each in self.lemmas if LEMMAS[each](n, o, self.alpha)), None)
+        store = Store[Imputed]()
+        store.add(n, n)
+        return None if n is o else self.any(store, o)
 
-    def any(self, among: Iterable[Imputed], o: Imputed) -> int | None:
+    def any(self, among: Store[Any], o: Imputed) -> int | None:
         """The first lemma by which some object prunes o. Lemma 1 is tried with all of them first: it forgets o."""
-        near = [n for n in among if n is not o and n.expires >= o.expires and (n.max >= o.min).all()]
-        found = (each for each in self.lemmas for n in near if LEMMAS[each](n, o, self.alpha))
-        return next(found, None)
+        return among.pruned_by(o, self.alpha, self.order) or None
 
     def reason(self, n: Imputed, o: Imputed) -> int:
         """Why Algorithm 3 may drop o because of n: a lemma, or its own condition."""

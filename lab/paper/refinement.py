@@ -4,15 +4,17 @@ A newcomer may lower any probability, so all of layer 1 is looked at (Lemma 7). 
 fallen: A_{t-1} without the expired ones stays, and the rest of layer 1 is looked at (Lemma 8). The min corner gives a
 lower bound first.
 
-Eq. 14 runs over the whole of W_t. The paper never states what W_t still holds: the text drops what the lemmas or
+Eq. 4 runs over the whole of W_t. The paper never states what W_t still holds: the text drops what the lemmas or
 Algorithm 3 prune. Summed over the tree alone, probabilities are too high. Who calls states which objects there are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any
 
-from lab.paper.objects import Imputed, answers, lower_bound, skyline_probability
+from fogline.arrays import Ints
+from lab.paper.objects import Imputed, Store, answers
 
 
 class Refinement:
@@ -21,17 +23,18 @@ class Refinement:
     def __init__(self, alpha: float) -> None:
         self.alpha = alpha
         self.last: dict[Hashable, float] = {}
-        self.exact = 0  # how often Eq. 14 was worked out
+        self.exact = 0  # how often Eq. 4 was worked out
 
     def answer(
         self,
         layer_1: Iterable[Imputed],
-        dominators: Callable[[Imputed], Sequence[Imputed]],
+        window: Store[Any],
+        dominators: Callable[[Imputed], Ints],
         *,
         added: bool,
         expired: set[Hashable],
     ) -> dict[Hashable, float]:
-        """Algorithm 5: the objects of A_t, with their probabilities."""
+        """Algorithm 5: the objects of A_t, with their probabilities. `dominators`: slots of W_t."""
         if not added and not expired:  # lines 1-2
             return self.last
         found = {} if added else {id: p for id, p in self.last.items() if id not in expired}  # lines 3-5
@@ -39,9 +42,9 @@ class Refinement:
             if o.id in found:
                 continue
             others = dominators(o)
-            p = lower_bound(o, others)  # line 10
+            p = window.lower_bound(o, others)  # line 10
             if not answers(p, self.alpha):  # lines 13-14
-                p = skyline_probability(o, others)
+                p = window.skyline_probability(o, others)
                 self.exact += 1
             if answers(p, self.alpha):  # lines 11-12, 15-16
                 found[o.id] = p

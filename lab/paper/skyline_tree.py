@@ -27,10 +27,11 @@ Where else the paper contradicts itself here:
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from lab.paper.objects import Boxes, Imputed, dominates, likely
+from lab.paper.objects import Imputed, Store, dominates, likely
 
 
 class Pruned(NamedTuple):
@@ -48,7 +49,7 @@ class Node:
     def __init__(self, object: Imputed) -> None:
         self.object = object
         self.parent: Node | None = None
-        self.children: list[Node] = []
+        self.children: dict[Node, None] = {}  # in the order in which they came
         self.slot = -1
 
 
@@ -57,8 +58,8 @@ class SkylineTree:
 
     def __init__(self, alpha: float, *, corrected: bool = True) -> None:
         self.alpha, self.corrected = alpha, corrected
-        self.top: list[Node] = []  # layer 1, the children of the virtual root
-        self.boxes = Boxes[Node]()
+        self.top: dict[Node, None] = {}  # layer 1, the children of the virtual root
+        self.store = Store[Node]()
         self.orphans: list[Node] = []  # corrected: children of a pruned node that no one has inherited yet
 
     # ------------------------------------------------------------------------------------------- Algorithm 3, insertion
@@ -66,7 +67,7 @@ class SkylineTree:
     def insert(self, new: Imputed) -> list[Pruned]:
         """Algorithm 3. Returns what is pruned: the new object, or others because of it. O(nodes) dominance checks."""
         o, pruned = Node(new), list[Pruned]()
-        below = [node for node in self.boxes.below(new.max) if likely(new, node.object, self.alpha)]
+        below = self.store.likely_below(new, self.alpha)
         dominated = [n for n in below if n.parent is None]  # lines 4-5
         for n in dominated:
             if new.expires >= n.object.expires:  # lines 7-8: replace n with o
@@ -80,22 +81,22 @@ class SkylineTree:
             if pruner is not None:
                 return [Pruned(new, pruner.object)]  # lines 18-20; Lemma 5: o is not used to prune others
             self._attach(o, parent)  # lines 25-29
-        o.slot = self.boxes.add(o, new.min, new.max)
+        o.slot = self.store.add(o, new)
         self._take_over(o, below, pruned)
         self._settle(pruned)
         return pruned
 
     def _search(self, new: Imputed) -> tuple[Node | None, Node | None]:
         """Lines 14-24: the parent that expires last among those that dominate o, or an object that prunes it."""
-        above = {node for node in self.boxes.above(new.min) if likely(node.object, new, self.alpha)}
-        queue, parent = [n for n in self.top if n in above], None  # line 14
+        above = {*self.store.likely_above(new, self.alpha)}
+        queue, parent = deque(n for n in self.top if n in above), None  # line 14
         while queue:  # line 15
-            n = queue.pop(0)
+            n = queue.popleft()
             if n.object.expires >= new.expires:
                 return None, n
             if parent is None or n.object.expires > parent.object.expires:  # lines 22-23
                 parent = n
-            queue += [child for child in n.children if child in above]  # line 24, with the test of line 17
+            queue.extend(child for child in n.children if child in above)  # line 24, with the test of line 17
         return parent, None
 
     def _take_over(self, o: Node, below: list[Node], pruned: list[Pruned]) -> None:
@@ -115,20 +116,20 @@ class SkylineTree:
         """Algorithm 4: expired objects of layer 1 leave, and their children rise to layer 1. O(layer 1)."""
         while expired := [n for n in self.top if n.object.expires <= now]:  # line 1
             for n in expired:
-                self.top.remove(n)  # line 2
+                del self.top[n]  # line 2
                 self._forget(n)
                 for child in n.children:  # line 3
                     child.parent = None
-                self.top += n.children
+                self.top |= n.children
 
     # ------------------------------------------------------------------------------------------------------------ edges
 
     def _attach(self, node: Node, parent: Node | None) -> None:
         node.parent = parent
-        (self.top if parent is None else parent.children).append(node)
+        (self.top if parent is None else parent.children)[node] = None
 
     def _detach(self, node: Node) -> None:
-        (self.top if node.parent is None else node.parent.children).remove(node)
+        del (self.top if node.parent is None else node.parent.children)[node]
         node.parent = None
 
     def _move(self, node: Node, parent: Node | None) -> None:
@@ -140,7 +141,7 @@ class SkylineTree:
         self._detach(n)
         self._forget(n)
         pruned.append(Pruned(n.object, o.object))
-        children, n.children = n.children, []
+        children, n.children = n.children, {}
         for child in children:
             child.parent = None
             if self.corrected and not self._dominates_child(o, n, child):
@@ -164,7 +165,7 @@ class SkylineTree:
                 self._remove(child, pruner, pruned)
 
     def _forget(self, node: Node) -> None:
-        self.boxes.drop(node.slot)
+        self.store.drop(node.slot)
         node.slot = -1
 
     # ------------------------------------------------------------------------------------------------------------ looks
@@ -188,17 +189,13 @@ class SkylineTree:
         """All objects of the tree."""
         return (node.object for layer in self.layers() for node in layer)
 
-    def near(self, o: Imputed) -> list[Imputed]:
-        """The objects of the tree that may dominate o."""
-        return [node.object for node in self.boxes.above(o.min)]
-
     def check(self, window: Iterable[Imputed] = ()) -> None:
         """Assert the corrected form's invariants: edges as in section 5.1, and Properties 1 to 3. O(window · nodes)."""
         nodes = [node for layer in self.layers() for node in layer]
         assert len({id(node) for node in nodes}) == len(nodes), "an object stands in the tree twice"
         assert not self.orphans, "a child has no place"
         for n in nodes:
-            assert self.boxes.items[n.slot] is n, f"the box of {n.object.id} is lost"
+            assert self.store.items[n.slot] is n, f"the box of {n.object.id} is lost"
             for child in n.children:
                 assert child.parent is n, f"{child.object.id} has another parent"
                 assert n.object.expires < child.object.expires, f"{n.object.id} expires after its child"

@@ -17,8 +17,11 @@ from hypothesis import strategies as st
 
 import lab.paper
 from fogline.query import Rule
+from lab.experiments import EXPERIMENTS
+from lab.paper.access import COLUMN, INDEX, SCAN
 from lab.paper.cost import Law, Load, UnitCosts, algorithm_6, best_side, cost, slope
-from lab.paper.lattice import DataRepository, Lattice, _ceiling
+from lab.paper.index import Index
+from lab.paper.lattice import BOUNDS, DataRepository, Lattice, _ceiling
 from lab.paper.objects import (
     Cell,
     Imputed,
@@ -107,7 +110,7 @@ def test_lemmas_are_tried_in_the_papers_order_and_counted_one_by_one():
 
 # --- Section 3: lattice and imputation --------------------------------------------------------------------------------
 
-TABLE_5 = np.array([[90, 2, 2, 3], [60, 1, 1, 1], [70, 2, 2, 2], [90, 2, 3, 2]], float)
+TABLE_6 = np.array([[90, 2, 2, 3], [60, 1, 1, 1], [70, 2, 2, 2], [90, 2, 3, 2]], float)
 DD_1, DD_2 = {0: 10.0}, {1: 1.0, 2: 1.0}
 
 
@@ -116,19 +119,19 @@ def imputes(lattice: Lattice, *values: float) -> dict[float, float]:
     return dict(zip(cell.values.tolist(), cell.weights.round(6).tolist(), strict=True))
 
 
-def test_on_the_papers_table_5_the_lattice_imputes_as_the_paper_states():
+def test_on_the_papers_table_6_the_lattice_imputes_as_the_paper_states():
     nan = np.nan
-    both = Lattice(TABLE_5, 3, [DD_1, DD_2], units=UNITS)
+    both = Lattice(TABLE_6, 3, [DD_1, DD_2], units=UNITS)
     assert [(node.level, set(node.given)) for node in both.nodes] == [(2, {0, 1, 2}), (1, {0}), (1, {1, 2})]
-    assert imputes(Lattice(TABLE_5, 3, [DD_1], units=UNITS), 70, 2, 2, nan) == {1: 0.5, 2: 0.5}
+    assert imputes(Lattice(TABLE_6, 3, [DD_1], units=UNITS), 70, 2, 2, nan) == {1: 0.5, 2: 0.5}
     assert imputes(both, 70, 2, 2, nan) == {1: 0.5, 2: 0.5}
     assert imputes(both, 20, 2, 3, nan) == {2: 0.666667, 3: 0.333333}, "level 2 and DD_1 find nothing"
     assert imputes(both, nan, 2, 3, nan) == {2: 0.666667, 3: 0.333333}
     assert imputes(both, nan, nan, 3, nan) == {1: 0.25, 2: 0.5, 3: 0.25}, "level 0"
 
 
-def test_the_papers_table_5_breaks_its_own_second_rule():
-    s1, s2 = TABLE_5[:2]
+def test_the_papers_table_6_breaks_its_own_second_rule():
+    s1, s2 = TABLE_6[:2]
     assert (np.abs(s1[1:3] - s2[1:3]) <= 1).all()
     assert abs(s1[3] - s2[3]) == 2 > 1
 
@@ -192,6 +195,7 @@ def test_as_printed_an_estimate_from_histograms_may_promise_samples_that_are_not
     R = np.array([[0.0, 1.0], [4.9, 2.0], [5.0, 3.0]])
     values = np.array([1.5, np.nan])
     printed, corrected = (Lattice(R, 1, [{0: 0.5}], corrected=corrected, units=UNITS) for corrected in (False, True))
+    assert isinstance(printed.index, Index)
     assert printed.index.cells == 2
     assert corrected.select(values) is None
     assert printed.select(values) is not None
@@ -206,6 +210,8 @@ def test_a_repository_that_grew_imputes_like_one_that_was_built(request):
     grown, built = Lattice(R[:20], 2, rules, units=UNITS), Lattice(R, 2, rules, units=UNITS)
     for more in np.split(R[20:], 8):
         grown.append(more)
+    assert isinstance(grown.index, Index)
+    assert grown.histograms is not None
     grown.index.check()
     grown.histograms.check()
     grown.nodes = built.nodes  # ranks are not taken anew
@@ -260,7 +266,7 @@ def test_siblings_may_dominate_each_other_likely_so_that_property_4_does_not_hol
 LOAD = Load(120_000, np.array([[0.01, 0.01]]), Law(2.0), UnitCosts(2e-7, 1e-8), margin=2.0)
 
 
-def test_equation_12_is_the_derivative_of_equation_11_with_beta_the_other_way_round():
+def test_equation_15_is_the_derivative_of_equation_14_with_beta_the_other_way_round():
     u, h = 0.03, 1e-7
     for beta in (0.1, 0.5, 0.9):
         load = replace(LOAD, beta=beta)
@@ -270,8 +276,8 @@ def test_equation_12_is_the_derivative_of_equation_11_with_beta_the_other_way_ro
     assert slope(u, LOAD) == slope(u, LOAD, printed=True), "at β = 0.5 it does not matter"
 
 
-def test_appendix_e_goes_with_equation_12_and_against_equation_11():
-    """A smaller β makes u large as printed, and small by Eq. 11."""
+def test_appendix_e_goes_with_equation_15_and_against_equation_14():
+    """A smaller β makes u large as printed, and small by Eq. 14."""
     low, high = replace(LOAD, beta=0.1), replace(LOAD, beta=0.9)
     assert algorithm_6(low, precision=1e-6) > algorithm_6(high, precision=1e-6)
     assert best_side(low) < best_side(high)
@@ -283,21 +289,74 @@ def test_algorithm_6_finds_the_minimum_of_the_cost():
     assert best_side(LOAD) == pytest.approx(u, rel=1e-2)
 
 
+# --- Without an index -------------------------------------------------------------------------------------------------
+
+
+@settings(small, max_examples=100)
+@given(gapped(), st.sampled_from([SCAN, COLUMN]))
+def test_a_scan_and_a_sorted_column_find_what_the_index_finds(case, access):
+    stream, R, rules = case
+    if access == COLUMN:
+        rules = list({rule.then: rule for rule in rules if len(rule.given) == 1}.values())
+    names = list(stream.attributes)
+    one, other = (DataRepository(R, names, rules, units=UNITS, access=each) for each in (INDEX, access))
+    for row in stream.rows:
+        o = Incomplete(row["id"], 0, 1, np.array([np.nan if row[a] is None else row[a] for a in names], float))
+        chosen = one.select(o)
+        assert {j: node and node.given for j, node in other.select(o).items()} == {
+            j: node and node.given for j, node in chosen.items()
+        }
+        found, same = one.impute(o, chosen), other.impute(o, chosen)
+        for cell, again in zip(found.cells, same.cells, strict=True):
+            assert cell.values.tolist() == again.values.tolist()
+            assert cell.weights.tolist() == again.weights.tolist()
+        if chosen:
+            for repository in (one, other):
+                [outline] = repository.outlines(o, chosen, BOUNDS)
+                assert outline.min.tolist() == found.min.tolist()
+                assert outline.max.tolist() == found.max.tolist()
+
+
 # --- Everything of the paper is found by its number -------------------------------------------------------------------
 
 
-def test_every_algorithm_lemma_property_and_equation_is_found_by_its_number():
-    folder = Path(str(lab.paper.__file__)).parent
-    text = "\n".join(path.read_text() for path in folder.glob("*.py"))
-    numbered = [
-        *(f"Algorithm {k}" for k in range(1, 7)),
-        *(f"Lemma {k}" for k in range(1, 9)),
-        *(f"Property {k}" for k in range(1, 5)),
-        *(f"Definition {k}" for k in range(1, 7)),
-        *(f"Eq. {k}" for k in (1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 14)),
-    ]
-    missing = [each for each in numbered if not re.search(rf"{re.escape(each)}\b", text)]
-    assert not missing
+PLACES = {  # beside the table of contents
+    "objects.py": [
+        *(f"Definition {k}" for k in range(1, 7)), *(f"Eq. {k}" for k in range(1, 5)),
+        *(f"Table {k}" for k in range(1, 6)),
+    ],
+    "framework.py": ["Algorithm 1"],
+    "lattice.py": ["Algorithm 2", "Table 6"],
+    "pruning.py": ["Lemma 1", "Lemma 2", "Lemma 3", "Eq. 6"],
+    "skyline_tree.py": [
+        "Algorithm 3", "Algorithm 4", *(f"Property {k}" for k in range(1, 5)), *(f"Lemma {k}" for k in range(4, 7)),
+    ],
+    "refinement.py": ["Algorithm 5", "Lemma 7", "Lemma 8"],
+    "cost.py": ["Algorithm 6", *(f"Eq. {k}" for k in range(7, 16))],
+    "rules.py": ["Table 7"],
+    "../experiments/pruning.py": ["Table 8"],
+    "../case.py": ["Table 9"],
+    "../race.py": ["Eq. 5"],
+    "../kernels/paper.py": ["Eq. 2", "Eq. 4"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_everything_of_the_paper_is_found_by_its_number(name):
+    text = (Path(str(lab.paper.__file__)).parent / name).read_text()
+    assert [each for each in PLACES[name] if not re.search(rf"{re.escape(each)}\b", text)] == []
+
+
+def test_no_number_of_the_paper_is_left_out():
+    listed = {each for names in PLACES.values() for each in names}
+    for what, most in (
+        ("Algorithm", 6), ("Lemma", 8), ("Definition", 6), ("Property", 4), ("Eq.", 15), ("Table", 9),
+    ):  # fmt: skip
+        assert {f"{what} {k}" for k in range(1, most + 1)} <= listed
+    figures = {
+        int(k) for each in EXPERIMENTS.values() if "Figure" in each.figure for k in re.findall(r"\d+", each.figure)
+    }
+    assert set(range(8, 21)) <= figures
 
 
 def test_every_file_that_the_page_names_is_there():
