@@ -67,7 +67,7 @@ def agree(tree, points, then, centre, radius):
 
 
 def check(tree):
-    """Each node holds the rows of its children, at most LEAF of them in a leaf, in the smallest box around them."""
+    """Each node holds the rows of its children, at most LEAF in a leaf, by `then`, in the smallest box around them."""
     nodes = len(tree.begin)
     assert (tree.begin[0], tree.end[0]) == (0, len(tree.then))
     for node in range(nodes):
@@ -77,10 +77,11 @@ def check(tree):
             assert (begin, tree.end[one], end) == (tree.begin[one], tree.begin[two], tree.end[two])
         else:
             assert 1 <= end - begin <= access.LEAF
-        points, then = tree.points[begin:end], tree.then[begin:end]
-        assert np.array_equal(tree.lacks[node], np.isnan(points).any(axis=0))
-        assert np.array_equal(tree.lo[node], np.where(np.isnan(points), np.inf, points).min(axis=0))
-        assert np.array_equal(tree.hi[node], np.where(np.isnan(points), -np.inf, points).max(axis=0))
+            assert np.all(np.diff(tree.then[begin:end]) >= 0)
+        points, then = tree.points[:, begin:end], tree.then[begin:end]
+        assert np.array_equal(tree.lacks[:, node], np.isnan(points).any(axis=1))
+        assert np.array_equal(tree.lo[:, node], np.where(np.isnan(points), np.inf, points).min(axis=1))
+        assert np.array_equal(tree.hi[:, node], np.where(np.isnan(points), -np.inf, points).max(axis=1))
         assert (tree.low[node], tree.high[node]) == (then.min(), then.max())
 
 

@@ -159,7 +159,7 @@ def test_everything_is_on_the_disk_before_the_manifest_names_it(tmp_path, monkey
 
 def test_a_format_of_another_version_is_refused_by_name(tmp_path):
     (tmp_path / "manifest.json").write_text(json.dumps({"format": 4, "arrays": "arrays-0"}))
-    with pytest.raises(fl.HistoryError, match="has format 4; this version of Fogline reads 8"):
+    with pytest.raises(fl.HistoryError, match="has format 4; this version of Fogline reads 9"):
         fl.Repository.load(tmp_path)
 
 

@@ -15,13 +15,14 @@ import numpy as np
 from fogline.kernels.compile import inner, kernel
 
 RUN = 8  # keys that are put in order by insertion before runs are merged
+SHORT = 16  # values for which that is done
 MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 @inner
 def _after(x, y):
-    """Does x come after y? NaN comes last."""
-    return x > y or (x != x and y == y)
+    """Does x come after y? NaN comes last. Without a branch."""
+    return (x > y) | ((x != x) & (y == y))
 
 
 @inner
@@ -65,12 +66,40 @@ def argsort(keys):
 
 
 @inner
-def ascending(values):
-    """The values, sorted; NaN last."""
-    out = np.empty_like(values)
-    order = argsort(values)
+def _insert(values, out):
     for k in range(values.shape[0]):
-        out[k] = values[order[k]]
+        x, at = values[k], k
+        while at > 0 and _after(out[at - 1], x):
+            out[at] = out[at - 1]
+            at -= 1
+        out[at] = x
+
+
+@inner
+def _merge(source, target, begin, middle, end):
+    a, b = begin, middle
+    for k in range(begin, end):
+        if b == end or (a < middle and not _after(source[a], source[b])):
+            target[k] = source[a]
+            a += 1
+        else:
+            target[k] = source[b]
+            b += 1
+
+
+@inner
+def ascending(values):
+    """The values, sorted; NaN last. Fast where many of them come in order already."""
+    n, width, out = values.shape[0], SHORT, np.empty_like(values)
+    for begin in range(0, n, SHORT):
+        _insert(values[begin : begin + SHORT], out[begin : begin + SHORT])
+    if n > SHORT:
+        other = np.empty_like(values)
+        while width < n:
+            for begin in range(0, n, 2 * width):
+                _merge(out, other, begin, min(begin + width, n), min(begin + 2 * width, n))
+            out, other = other, out
+            width *= 2
     return out
 
 

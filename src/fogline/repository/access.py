@@ -5,12 +5,12 @@ attribute; a centre that lacks any of what is given matches nothing. Two accesse
 by one determinant (`SortedAccess`), and a tree of boxes over all of them (`TreeAccess`).
 
 Which one is used follows from the history and the rules alone (`Accesses.of`): one numeric determinant is looked up in
-a sorted table; so are several, where one of them leaves few rows to be read; else the tree is used. To read 500 rows of
-a table takes as long as to walk down the tree, about 2 µs (`benchmarks/access.py`).
+a sorted table; so are several, where one of them leaves few rows to be read; else the tree is used. To read 300 rows of
+a table takes as long as to walk down the tree, about 1 µs (`benchmarks/access.py`).
 
 A history that grows is loaded anew, in about 0.1 s for 120,000 rows. To insert 1 % of the rows into a tree takes some
-milliseconds instead. The paper's index, which does so, and its choice of cell sides are in `lab/paper`; on rows of real
-sensors it finds rows more slowly.
+milliseconds instead. The paper's index, which does so, and its choice of cell sides are in `lab/paper`; it finds rows
+more slowly.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Given = Mapping[str, float]  # attribute -> how close
 Centres = Mapping[str, Floats]  # attribute -> (q,) values to be close to
 Number = TypeVar("Number", bound=np.generic)
 
-FEW = 500  # rows that are read one by one as fast as a tree is walked
+FEW = 300  # rows that are read one by one as fast as a tree is walked
 LEAF = 64  # rows of a leaf of the tree, at most
 PROBES, SEED = 200, 11  # rows that are asked about, to estimate how many rows have to be read
 SKETCH = 100_000  # rows that are enough for that
@@ -168,8 +168,8 @@ def bulk_loaded(points: Floats, then: Floats) -> RTree:
     """
     n, k = points.shape
     if not n:
-        none = np.empty((0, k)), np.empty((0, k)), np.empty((0, k), np.bool_), np.empty(0), np.empty(0)
-        return RTree._make(map(readonly, (*none, np.empty(0, np.int64), np.empty(0, np.int64), points, then)))
+        none = np.empty((k, 0)), np.empty((k, 0)), np.empty((k, 0), np.bool_), np.empty(0), np.empty(0)
+        return RTree._make(map(readonly, (*none, np.empty(0, np.int64), np.empty(0, np.int64), points.T, then)))
     depth = max(-(-n // LEAF) - 1, 0).bit_length()
     cuts = [(np.arange((1 << level) + 1) << (depth - level)) * n >> depth for level in range(depth + 1)]
     rank = np.stack([np.unique(column, return_inverse=True)[1] for column in points.T], axis=1)  # NaN last
@@ -183,6 +183,8 @@ def bulk_loaded(points: Floats, then: Floats) -> RTree:
             widest = ((hi / scale) - (lo / scale)).argmax(axis=1)  # -inf where all is missing
         node = np.repeat(np.arange(len(widest)), np.diff(cut))
         order = order[np.argsort(node * n + rank[order, widest[node]], kind="stable")]  # equal ones stay in order
+    leaf = np.repeat(np.arange(1 << depth), np.diff(cuts[-1]))
+    order = order[np.lexsort((then[order], leaf))]  # what is found in a leaf comes in order
     points, then = points[order], then[order]
     boxes = [np.concatenate(each) for each in zip(*(_boxes(points, cut) for cut in cuts), strict=True)]
     lacks, low, high = (
@@ -190,7 +192,8 @@ def bulk_loaded(points: Floats, then: Floats) -> RTree:
         for fold, array in ((np.logical_or, np.isnan(points)), (np.minimum, then), (np.maximum, then))
     )
     begin, end = np.concatenate([cut[:-1] for cut in cuts]), np.concatenate([cut[1:] for cut in cuts])
-    return RTree._make(map(readonly, (*boxes, lacks, low, high, begin, end, points, then)))
+    lo, hi = boxes
+    return RTree._make(map(readonly, (lo.T, hi.T, lacks.T, low, high, begin, end, points.T, then)))
 
 
 def _boxes(points: Floats, cut: Ints) -> tuple[Floats, Floats]:

@@ -28,7 +28,7 @@ from fogline.repository.files import Files
 from fogline.repository.fit import Fitted
 from fogline.saved import opened, sealed
 
-FORMAT = 8
+FORMAT = 9
 MANIFEST, VERSION = "manifest.json", "version-"
 ABANDONED = 86_400  # seconds after which a version that was never finished is one that never will be
 
