@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fogline.arrays import ONE, Batch, Floats, Ints, UncertainRows, empty_rows, unshared
-from fogline.engine.group import Group
+from fogline.engine.group import Incoming, WindowGroup
 from fogline.engine.groups import MOST_EXACT, Live
 from fogline.errors import did_you_mean
 from fogline.kernels.uncertain import copy_sharing
@@ -134,14 +134,14 @@ class Tree:
     members are updated by what came and went, and what is no longer known to be out is judged."""
 
     def __init__(self, query: Query) -> None:
-        self.group = Group(len(query.names), query.alpha, None, MOST_EXACT)
+        self.group = WindowGroup(len(query.names), query.alpha, None, MOST_EXACT)
         self.judging = Stopwatch()
         self.group.live.settled = self.judging.add
         self.clock, self.spent = -np.inf, TickTimes()
 
     def advance(self, now: float, rows: Batch) -> TickAnswer:
         began = perf_counter()
-        self.group.advance(self.clock, now, rows if len(rows.id) else None)
+        self.group.advance(self.clock, now, Incoming(rows))
         self.clock = now
         took = perf_counter() - began
         query = self.judging.read()

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Batch, Delta, Flags, Floats, Ints, UncertainRows
-from fogline.engine.store import AnyGroup
+from fogline.engine.group import Group
 from fogline.impute.chain import Chain
 from fogline.impute.protocol import Evidence, Imputer
 from fogline.intake import Intake
@@ -132,7 +132,7 @@ class TimedMonitor(Monitor):
     def _report(self, deltas: list[tuple[Key, Delta]]) -> pa.Table:
         return self.border.around(super()._report)(deltas)
 
-    def _new_group(self) -> AnyGroup:
+    def _new_group(self) -> Group:
         group = super()._new_group()
         group.live.settled = self._judged
         return group

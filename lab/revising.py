@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fogline.arrays import Batch, Flags, Floats, Ints, Revisions, UncertainRows, objects
-from fogline.engine.group import Group
+from fogline.engine.group import Incoming, WindowGroup
 from fogline.engine.groups import MOST_EXACT
 from fogline.impute.chain import Chain
 from fogline.impute.protocol import Evidence
@@ -139,13 +139,16 @@ class Replay:
         self.known[which] = self.chain.evidence(some)
         self.reader, self.kinds = Reader(query), Kinds()
         take = self.chain.fill_sharing, self.chain.shared, self._note
-        self.group, self.tick = Group(len(query.names), query.alpha, None, MOST_EXACT, self.chain.width, *take), -1
+        self.group = WindowGroup(len(query.names), query.alpha, None, MOST_EXACT, self.chain.width, *take)
+        self.tick = -1
 
     def leap(self, tick: int) -> TickAnswer:
         """Take the ticks up to this one, and give its answer."""
         theta = self.case.settings.theta
         now = slice((self.tick + 1) * theta, (tick + 1) * theta)
-        self.group.advance(float(self.tick), float(tick), self._rows(now), False, self._revisions(self._since(now)))
+        self.group.advance(
+            float(self.tick), float(tick), Incoming(self._rows(now), self._revisions(self._since(now))), False
+        )
         self.tick = tick
         return members(self.group.live)
 

@@ -137,6 +137,7 @@ class Toy:
         header, arrays = unpack(pack({"groups": [save_group(group)]}, arrays))
         query = fl.Query(attributes=self.stream.attributes, id="id", time="t", lifetime=1)
         [again], _ = split_groups(header["groups"], arrays, query, self.group)
+        assert isinstance(again, LatestGroup)
         return again
 
 

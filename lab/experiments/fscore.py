@@ -21,6 +21,7 @@ from typing import Any
 
 import pandas as pd
 
+from fogline.engine.group import Incoming
 from fogline.impute.protocol import Imputer
 from lab.case import PROTOCOLS, Case, Settings
 from lab.experiment import Experiment, Finding, Knobs, Plot, Reading, Scalar, Scope, Verdict, by_claims, finding
@@ -147,7 +148,7 @@ def leaps(case: Case, imputing: Imputer, at: Iterable[int]) -> dict[int, TickAns
     answers, done = {}, 0
     for k in stops(at):
         rows = case.rows.slice(done * theta, (k + 1 - done) * theta)
-        group.advance(tree.clock, k, pair.impute(*pair.read(rows)), False)
+        group.advance(tree.clock, k, Incoming(pair.impute(*pair.read(rows))), False)
         tree.clock, done = k, k + 1
         answers[k] = members(group.live)
     return {k: answers[k] for k in at}

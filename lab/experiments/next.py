@@ -17,7 +17,7 @@ import pandas as pd
 
 from fogline.arrays import ONE, Batch, Flags, Floats, Ints, UncertainRows, objects
 from fogline.engine.ask import ask
-from fogline.engine.group import Group
+from fogline.engine.group import Incoming, WindowGroup
 from fogline.engine.groups import MOST_EXACT, Live
 from fogline.kernels.states import OUT
 from lab.case import Case
@@ -79,8 +79,8 @@ class Window:
         names = objects(self.rows.tolist())
         expires = arrived + self.case.settings.lifetime
         batch = Batch(names, arrived, expires, self.case.truth[self.rows], np.empty((n, 0)), uncertain)
-        group = Group(len(query.names), query.alpha, None, MOST_EXACT)
-        group.advance(-np.inf, float(self.tick), batch, False)
+        group = WindowGroup(len(query.names), query.alpha, None, MOST_EXACT)
+        group.advance(-np.inf, float(self.tick), Incoming(batch), False)
         return group.live
 
     def revealed(self, cells: Cells, uncertain: UncertainRows) -> UncertainRows:

@@ -18,6 +18,7 @@ import numpy as np
 
 from fogline.arrays import Flags, Floats, Ints, UncertainRows, empty_rows
 from fogline.engine.current import LatestGroup
+from fogline.engine.group import Group
 from fogline.kernels.uncertain import dense
 
 _HELD, _ROW, _REMOVAL = 0, 1, 2  # of one id, time and version they follow in this order
@@ -74,11 +75,12 @@ def carry_over(coming: Coming, standing: Standing, columns: Ints, clock: float) 
     return raw[:n], uncertain.part(slice(n))
 
 
-def standing_of(group: LatestGroup, ids: Sequence[Any], name: Ints, columns: Ints, clock: float) -> Standing:
+def standing_of(group: Group, ids: Sequence[Any], name: Ints, columns: Ints, clock: float) -> Standing:
     """What a group holds of the ids, whose numbers in the call are `name`.
 
     Of a row's `known` numbers the last ones, one per column, state whether the cell was imputed: 0 means it was not.
     """
+    assert isinstance(group, LatestGroup)
     names, s = group.names, group.live.slots
     number = np.array([names.number.get(each, -1) for each in ids], np.int64)
     name, number = name[number >= 0], number[number >= 0]

@@ -27,16 +27,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 from warnings import warn
 
 import numpy as np
 
 from fogline.arrays import Batch, Flags, Floats, Ints, Removals, Revisions, UncertainRows, objects
 from fogline.carry import Coming, Standing, carry_over, join_standing, standing_of
-from fogline.engine.copies import entered
-from fogline.engine.current import LatestGroup
-from fogline.engine.group import Group
+from fogline.engine.group import NOTHING, Incoming
 from fogline.errors import RowsWarning
 from fogline.impute.chain import Chain
 from fogline.impute.fill import Looked, bounded, filled, filled_at_once, look, needs_of, put, unfilled, why_rejected
@@ -55,22 +53,11 @@ from fogline.rows.reader import Decoded
 if TYPE_CHECKING:
     from fogline.monitor import Monitor
 
-Parts = TypeVar("Parts", Batch, Removals, Revisions)
+NO_ROWS: Ints = np.empty(0, np.int64)
 
 
-class TakenRows(NamedTuple):
-    """What a call has for each group."""
-
-    rows: dict[Key, Batch]
-    revisions: dict[Key, Revisions]
-    removals: dict[Key, Removals]
-
-
-NOTHING = TakenRows({}, {}, {})
-
-
-def take(monitor: Monitor, read: Decoded) -> TakenRows:
-    """Decide what becomes of each row of a call, and count it. The rows that count are for their groups."""
+def take(monitor: Monitor, read: Decoded) -> dict[Key, Incoming]:
+    """Decide what becomes of each row of a call, and count it. Returns what comes to each group."""
     call = _LatestCall(monitor, read) if monitor.query.latest else _Call(monitor, read)
     decision = call.decide()
     taken, refused = call.apply(decision), read.refused
@@ -232,18 +219,18 @@ class _Call:
         which = self.rows.left()
         return Decision(which, self.copies(which, None))
 
-    def apply(self, decision: Decision) -> TakenRows:
-        """Let the rows pass their sensors. Returns what each group gets."""
+    def apply(self, decision: Decision) -> dict[Key, Incoming]:
+        """Let the rows pass their sensors. Returns what comes to each group."""
         rows, (which, copies, _) = self.rows, decision
         known, (_, uncertain, revised, fate) = self._take(which, copies)
         numbers = np.arange(len(fate)) if which is None else which
         if copies:
             rows.refused.update((k, DUPLICATE) for k in numbers[fate == COPY].tolist())
         batch = self.batch(which, known, uncertain)
-        revisions = self._revisions(numbers, revised)
+        revisions, readings = self._revisions(numbers, revised)
         if (left := rows.left()) is not None and len(left) < len(numbers):  # some are rejected by now
             batch, numbers = batch.part(np.flatnonzero(np.isin(numbers, left))), left
-        return TakenRows(self.by_group(batch, numbers), revisions, {})
+        return self.by_group(Incoming(batch, revisions), numbers, readings)
 
     def batch(self, which: Ints | None, known: Floats, uncertain: UncertainRows) -> Batch:
         """The rows `which` (None: all), imputed."""
@@ -257,16 +244,23 @@ class _Call:
 
     def _refuse_entered(self) -> None:
         """Refuse the rows that have entered already."""
-        rows, clock = self.rows, self.monitor.clock
-        if not len(rows.arrived) or extent(rows.arrived)[0] > clock:
+        rows = self.rows
+        if not len(rows.arrived) or extent(rows.arrived)[0] > self.monitor.clock:
             return
         left = rows.left()
         which = np.arange(len(rows.arrived)) if left is None else left
-        for key, at in self.groups_of(which).items():
-            group, some = self.monitor.groups.get(key), which[at]
-            if isinstance(group, Group):
-                again = entered(group, self.ids(some), rows.arrived[some], clock)
-                rows.refused.update((int(some[k]), DUPLICATE) for k in again)
+        rows.refused.update((i, DUPLICATE) for i in which[self.known(which)].tolist())
+
+    def known(self, which: Ints, version: Ints | None = None) -> Flags:
+        """(which,) the rows that tell their groups nothing new. What is newer than the clock does."""
+        out, arrived, groups = np.zeros(len(which), np.bool_), self.rows.arrived, self.monitor.groups
+        behind = np.flatnonzero(arrived[which] <= self.monitor.clock)
+        for key, at in self.groups_of(which[behind]).items():
+            if (group := groups.get(key)) is not None:
+                some = which[behind[at]]
+                stamps = arrived[some], None if version is None else version[some]
+                out[behind[at]] = group.knows(self.ids(some), *stamps)
+        return out
 
     def copies(self, which: Ints | None, version: Ints | None) -> Copies:
         """Of the rows `which`, in their order, those that share a stamp: their positions, the best first."""
@@ -300,15 +294,15 @@ class _Call:
             self.rows.refused[i] = reason
             self.unfilled = i if self.unfilled is None else self.unfilled
 
-    def _revisions(self, numbers: Ints, revised: Revised | None) -> dict[Key, Revisions]:
-        """What the rows of these numbers revise, by their groups."""
+    def _revisions(self, numbers: Ints, revised: Revised | None) -> tuple[Revisions | None, Ints]:
+        """What the rows of these numbers revise, and the row whose reading each revision is."""
         if revised is None or not len(revised.reading):
-            return {}
+            return None, NO_ROWS
         chain, rows, which = self.monitor.chain, self.rows, numbers[revised.reading]
         assert chain is not None
         values = chain.values(rows.uncertain.part(which), rows.raw[which])
         ids = objects(self.ids(which))
-        return self.by_group(Revisions(ids, revised.target, rows.arrived[which], revised.cells, values), which)
+        return Revisions(ids, revised.target, rows.arrived[which], revised.cells, values), which
 
     def ids(self, which: Ints | None) -> Sequence[Any]:
         """The ids of the rows `which`; None: all."""
@@ -336,11 +330,19 @@ class _Call:
             found.setdefault(self.keys[k], []).append(position)
         return {key: np.array(some, np.int64) for key, some in found.items()}
 
-    def by_group(self, parts: Parts, which: Ints) -> dict[Key, Parts]:
-        """The parts, those of the rows `which`, by their groups."""
+    def by_group(self, come: Incoming, rows: Ints, others: Ints) -> dict[Key, Incoming]:
+        """What comes to each group. `rows`, `others`: which rows of the call the rows are, and the rest is of."""
         if self.keys is None:
-            return {(): parts} if len(which) else {}
-        return {key: parts.part(some) for key, some in self.groups_of(which).items()}
+            come = come if len(rows) else come._replace(rows=None)
+            return {(): come} if len(rows) + len(others) else {}
+        out: dict[Key, Incoming] = {}
+        if come.rows is not None:
+            out = {key: Incoming(come.rows.part(some)) for key, some in self.groups_of(rows).items()}
+        for key, some in self.groups_of(others).items():
+            revisions = None if come.revisions is None else come.revisions.part(some)
+            removals = None if come.removals is None else come.removals.part(some)
+            out[key] = out.get(key, NOTHING)._replace(revisions=revisions, removals=removals)
+        return out
 
 
 class _LatestCall(_Call):
@@ -354,7 +356,7 @@ class _LatestCall(_Call):
         first, last = extent(read.arrived) if n else (0.0, 0.0)
         self.oldest = first
         self.as_it_came = version is None and first == last  # then rows are taken in their order
-        self.stale = np.empty(0, np.int64)  # the rows that are, once it is decided
+        self.stale = NO_ROWS  # the rows that are, once it is decided
 
     def decide(self) -> Decision:
         monitor = self.monitor
@@ -367,7 +369,7 @@ class _LatestCall(_Call):
         which, copies = self._in_turn()
         return Decision(which, copies)
 
-    def apply(self, decision: Decision) -> TakenRows:
+    def apply(self, decision: Decision) -> dict[Key, Incoming]:
         rows, (which, copies, imputed) = self.rows, decision
         assert which is not None
         stale = _among(which, self.stale)
@@ -381,12 +383,11 @@ class _LatestCall(_Call):
             batch, which = batch.part(stay), which[stay]
         removed = np.flatnonzero(self.gone)
         removals = Removals(objects(self.ids(removed)), rows.arrived[removed], self.version[removed])
-        return TakenRows(self.by_group(batch, which), {}, self.by_group(removals, removed))
+        return self.by_group(Incoming(batch, None, removals), which, removed)
 
     def count_stale(self) -> None:
         for key, some in self.groups_of(self.stale).items():
-            if (group := self._group(key)) is not None:
-                group.ignore(self.rows.arrived[self.stale[some]])
+            self.monitor.groups[key].ignore(self.rows.arrived[self.stale[some]])
 
     def _candidates(self) -> Ints:
         """The rows, but for removals and what is refused."""
@@ -397,26 +398,10 @@ class _LatestCall(_Call):
     def _in_turn(self) -> tuple[Ints, Copies]:
         """The rows by their times, of one instant the greatest version first; and copies. Finds what is stale."""
         which, arrived = self._candidates(), self.rows.arrived
-        self.stale = which[self._is_stale(which)]
+        self.stale = which[self.known(which, self.version)] if self.oldest <= self.monitor.clock else NO_ROWS
         if not self.as_it_came:
             which = which[np.lexsort((~self.version[which], arrived[which]))]
         return which, self.copies(which, self.version[which])
-
-    def _is_stale(self, which: Ints) -> Flags:
-        """(which,) the rows that are older than what their groups know of their ids."""
-        out, arrived = np.zeros(len(which), np.bool_), self.rows.arrived
-        if self.oldest > self.monitor.clock:
-            return out
-        behind = np.flatnonzero(arrived[which] <= self.monitor.clock)  # what is newer than the clock is newer than all
-        for key, at in self.groups_of(which[behind]).items():
-            some = which[behind[at]]
-            if (group := self._group(key)) is not None:
-                out[behind[at]] = group.is_stale(self.ids(some), arrived[some], self.version[some])
-        return out
-
-    def _group(self, key: Key) -> LatestGroup | None:
-        group = self.monitor.groups.get(key)
-        return group if isinstance(group, LatestGroup) else None
 
     def _carry(self, columns: Ints) -> tuple[Ints, Flags]:
         """The rows in turn, one of each stamp, with what they carry over in these columns, then with what imputers give
@@ -481,7 +466,7 @@ class _LatestCall(_Call):
             numbers_of.setdefault(key, []).append(k)
         clock, found = self.monitor.clock, []
         for key, ids in ids_of.items():
-            if (group := self._group(key)) is not None:
+            if (group := self.monitor.groups.get(key)) is not None:
                 found.append(standing_of(group, ids, np.array(numbers_of[key]), columns, clock))
         return join_standing(found, len(self.monitor.query.names))
 

@@ -21,16 +21,15 @@ from fogline.engine.answer import Answers
 from fogline.engine.ask import questions
 from fogline.engine.audit import audit, measure, tree
 from fogline.engine.bulk import threads
-from fogline.engine.current import LatestGroup
+from fogline.engine.current import new_group
 from fogline.engine.explain import explained, named
-from fogline.engine.group import Group
-from fogline.engine.store import AnyGroup
+from fogline.engine.group import NOTHING, Group, Incoming
 from fogline.errors import ClockError, FoglineError, RowsError
 from fogline.impute.chain import Chain, Tally, chain_of
 from fogline.impute.own import ImputeFunction, as_imputer
 from fogline.impute.protocol import Imputer
 from fogline.impute.scores import Score, by_age, listed
-from fogline.intake import NOTHING, Intake, TakenRows, take
+from fogline.intake import Intake, take
 from fogline.kernels.uncertain import extent
 from fogline.notebook import html_of
 from fogline.query import Query
@@ -46,7 +45,7 @@ from fogline.rows.clock import (
     time_text,
 )
 from fogline.rows.names import Kinds
-from fogline.rows.reader import Decoded, Reader, length_in
+from fogline.rows.reader import Decoded, Reader, remembered
 from fogline.rows.table import opened
 from fogline.show import count_of
 from fogline.snapshot import restore_monitor, save_monitor
@@ -105,7 +104,7 @@ class Monitor:
         self.clock = -np.inf
         self.shown: pa.DataType | None = None  # the kind of the last `now`
         self.kinds = Kinds()
-        self.groups: dict[Key, AnyGroup] = {}
+        self.groups: dict[Key, Group] = {}
         self.rejects: deque[Reject] = deque(maxlen=KEPT_REJECTS)
         self.warned = False  # that rows are rejected for gaps, since there is no repository
         self.counts = {"rows": 0, "rejected": 0, "outside_limits": 0, "incomplete": 0}
@@ -145,7 +144,7 @@ class Monitor:
         until, shown, kinds = self._move(now, read)
         before = self._saved()
         try:
-            taken = NOTHING if read is None else take(self, read)
+            taken = {} if read is None else take(self, read)
             deltas = self._step(until, taken, ticks)
         except BaseException:
             if before is not None:
@@ -187,17 +186,14 @@ class Monitor:
         """The table of changes."""
         return self._tables.build(deltas, self.kinds)
 
-    def _step(self, until: float, taken: TakenRows, ticks: bool) -> list[tuple[Key, Delta]]:
-        """What decoded and imputed rows, revisions and removals, by their groups, change in the answer up to then."""
-        for key in (*taken.rows, *taken.removals):
-            if key not in self.groups:
+    def _step(self, until: float, come: dict[Key, Incoming], ticks: bool) -> list[tuple[Key, Delta]]:
+        """What comes to each group, and time, change so much in the answer up to then."""
+        for key, part in come.items():
+            if key not in self.groups and (part.rows is not None or part.removals is not None):
                 self.groups[key] = self._new_group()
         deltas: list[tuple[Key, Delta]] = []
         for key, group in self.groups.items():
-            if isinstance(group, LatestGroup):
-                found = group.advance(self.clock, until, taken.rows.get(key), ticks, taken.removals.get(key))
-            else:
-                found = group.advance(self.clock, until, taken.rows.get(key), ticks, taken.revisions.get(key))
+            found = group.advance(self.clock, until, come.get(key, NOTHING), ticks)
             deltas += [(key, delta) for delta in found]
         self.clock = until
         if len(self.groups) > 1:
@@ -334,19 +330,8 @@ class Monitor:
 
         return restore_monitor(saved, query, repository, make)
 
-    def _new_group(self) -> AnyGroup:
-        query, chain = self.query, self.chain
-        sizes = len(query.names), query.alpha
-        if query.latest:
-            length = query.lifetime if query.remember_removed is None else query.remember_removed
-            remember = np.inf if length is None else length_in(length, "remember_removed", query, None)
-            marks = len(query.carry)  # which of these cells were imputed
-            if chain is None:
-                return LatestGroup(*sizes, self.places, marks, remember=remember)
-            return LatestGroup(*sizes, self.places, chain.width + marks, chain.fill_sharing, chain.shared, remember)
-        if chain is None:
-            return Group(*sizes, query.last, self.places)
-        return Group(*sizes, query.last, self.places, chain.width, chain.fill_sharing, chain.shared, chain.note)
+    def _new_group(self) -> Group:
+        return new_group(self.query, self.chain, self.places, remembered(self.query, None))
 
     def _move(self, now: Any, read: Decoded | None) -> tuple[float, pa.DataType | None, Kinds]:
         """`now` as the clock counts, its kind, and the kinds of the stream then; an error where that would be wrong."""
@@ -399,9 +384,7 @@ class Monitor:
         """A group without live rows, or markers of removed ones, has nothing to remember but its counters, once its
         newest instant is past."""
         for key, group in list(self.groups.items()):
-            if group.live.alive or group.newest >= self.clock:
-                continue
-            if not (group.markers if isinstance(group, LatestGroup) else group.window is not None):
+            if not (group.live.alive or group.newest >= self.clock or group.remembers):
                 del self.groups[key]
                 for name, number in measure(group).items():
                     self.past[name] = self.past.get(name, 0) + number

@@ -6,7 +6,7 @@ import pytest
 
 import fogline as fl
 from fogline.engine import groups as live
-from fogline.engine.group import Group
+from fogline.engine.group import WindowGroup
 from fogline.pipeline.plan import make_plan
 from fogline.pipeline.runner import GroupRunner
 from tests.flow.driving import Engine, rows_of
@@ -117,7 +117,7 @@ def test_rows_whose_bounds_hold_alpha_are_counted_and_explained_also_those_kept_
 
 def test_health_counts_rows_of_which_only_bounds_are_known(monkeypatch):
     monkeypatch.setattr(live, "WORK", 0)
-    monkeypatch.setattr(GroupRunner, "_new_group", lambda keeper: Group(3, 0.5, None, 5))
+    monkeypatch.setattr(GroupRunner, "empty", lambda keeper: WindowGroup(3, 0.5, None, 5))
     rows = wide_rows(3, 6, 8, 5)
     given, monitor = answer(query_of(3, 0.5), rows, places=5)
     pairs = pa.list_(pa.struct([("value", pa.float64()), ("weight", pa.float64())]))

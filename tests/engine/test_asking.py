@@ -10,6 +10,7 @@ from hypothesis import given
 import fogline as fl
 from fogline.engine import groups as live
 from fogline.engine.ask import ask
+from fogline.engine.group import Incoming
 from tests import oracle
 from tests.changing import Toy, changing
 from tests.contracts import CLOSE, query_of
@@ -97,7 +98,7 @@ def test_cells_that_were_revised_are_asked_for_by_what_is_known_now(hindsight):
     group, clock = toy.group(), -np.inf
     for call, (now, rows) in enumerate(stream.calls):
         events = toy.revisions(hindsight.revisions[call])
-        group.advance(clock, float(now), toy.batch(rows, False), True, events)
+        group.advance(clock, float(now), Incoming(toy.batch(rows, False), events))
         clock = float(now)
         if truth[call]:
             found = as_asked(group.live, query_of(stream))
@@ -114,7 +115,7 @@ def test_where_the_newest_row_of_an_id_counts_they_are_too(stream):
         ticks[tick.call] = tick
     for call, (now, rows) in enumerate(stream.calls):
         numbered = list(enumerate(rows, number))
-        group.advance(clock, now, toy.batch(numbered), True, toy.removals(numbered))
+        group.advance(clock, now, Incoming(toy.batch(numbered), None, toy.removals(numbered)))
         number, clock = number + len(rows), now
         if call in ticks:
             agree(as_asked(group.live, query), expected(ticks[call].windows, stream.alpha, stream.attributes))

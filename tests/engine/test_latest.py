@@ -18,6 +18,7 @@ from fogline.engine import current
 from fogline.engine import groups as live
 from fogline.engine.audit import audit, measure, tree
 from fogline.engine.explain import explained
+from fogline.engine.group import Incoming
 from tests import oracle
 from tests.changing import LISTED, Changing, Toy, changing, of_listed
 from tests.contracts import CLOSE, agree, members
@@ -77,7 +78,7 @@ def run(stream: Changing, resume=(), at_once=(), unchecked=()):
         some = list(enumerate(rows, start=k))
         k += len(rows)
         once = call in at_once
-        deltas = group.advance(clock, float(now), toy.batch(some), not once, toy.removals(some))
+        deltas = group.advance(clock, float(now), Incoming(toy.batch(some), None, toy.removals(some)), not once)
         clock = float(now)
         assert [d.time for d in deltas] == sorted({d.time for d in deltas})
         assert {d.time for d in deltas} <= ({clock} if once else {float(t) for t, _ in ticks[call]})

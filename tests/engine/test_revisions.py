@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from fogline.arrays import BOUNDS_ONLY, CHANGES, LEAVE, ONE, REASONS, Batch, Revisions, UncertainRows, objects
 from fogline.engine import groups as live
 from fogline.engine.audit import audit, measure
-from fogline.engine.group import Group
+from fogline.engine.group import Group, Incoming, WindowGroup
 from fogline.engine.store import join_groups, save_group, split_groups
 from fogline.errors import FoglineError
 from fogline.saved import pack, unpack
@@ -98,7 +98,7 @@ class Toy:
 
     def group(self) -> Group:
         stream = self.stream
-        return Group(
+        return WindowGroup(
             len(self.names), float(stream.alpha), stream.window.get("last"), 1_000_000, 1 + len(self.names),
             self.fill, None, self.note,
         )  # fmt: skip
@@ -184,7 +184,7 @@ def run(hindsight: Hindsight, *, eager=False, ticks=True, resume=(), reveal=()):
     truth: dict[Any, Fraction] = {}
     for call, (now, rows) in enumerate(stream.calls):
         events = toy.revisions(hindsight.revisions[call])
-        deltas = group.advance(clock, float(now), toy.batch(rows, eager), ticks, events)
+        deltas = group.advance(clock, float(now), Incoming(toy.batch(rows, eager), events), ticks)
         times = [tick.time for tick in true[call]]
         assert not ticks or {delta.time for delta in deltas} <= set(times)
         for tick in true[call]:
@@ -375,8 +375,8 @@ def test_revisions_of_rows_that_are_not_there_are_ignored(target):
     group, other = toy.group(), toy.group()
     for call, (now, came) in enumerate(plain.stream.calls):
         clock = now - 1.0 if call else -np.inf
-        a = group.advance(clock, float(now), toy.batch(came, False), True, toy.revisions(events[call]))
-        b = other.advance(clock, float(now), toy.batch(came, False))
+        a = group.advance(clock, float(now), Incoming(toy.batch(came, False), toy.revisions(events[call])))
+        b = other.advance(clock, float(now), Incoming(toy.batch(came, False)))
         assert changes([a]) == changes([b])
         audit(group.live)
     assert group.live.counts.revised == 0
@@ -386,9 +386,9 @@ def test_an_imputer_that_widens_a_box_is_refused():
     """n in 0…10 is revised to 5…6, q = 4 is forgotten; to make {2, 8} of n then would lose q."""
     toy = Toy(story("0", [("n", 0, 9, Gap([(0, 1), (10, 1)], [(5, 1), (6, 1)], 0, 10)), ("q", 0, 9, 4)]).stream)
     group = toy.group()
-    group.advance(-np.inf, 0.0, toy.batch(toy.rows, False))
-    group.advance(0.0, 1.0, None, True, toy.revisions([("n", 0, 1, ("a0",))]))
+    group.advance(-np.inf, 0.0, Incoming(toy.batch(toy.rows, False)))
+    group.advance(0.0, 1.0, Incoming(revisions=toy.revisions([("n", 0, 1, ("a0",))])))
     assert group.live.alive == 1
     toy.rows[0] = {**toy.rows[0], "a0": Gap([], [(2, 1), (8, 1)], 0, 10)}
     with pytest.raises(FoglineError, match="beyond the bounds"):
-        group.advance(1.0, 2.0, None, True, toy.revisions([("n", 0, 2, ("a0",))]))
+        group.advance(1.0, 2.0, Incoming(revisions=toy.revisions([("n", 0, 2, ("a0",))])))

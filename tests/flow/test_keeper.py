@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fogline as fl
-from fogline.engine.group import Group
+from fogline.engine.group import WindowGroup
 from fogline.errors import SnapshotError
 from fogline.pipeline import loaded as cache
 from fogline.pipeline.exchange import GroupRows, pack_groups
@@ -346,7 +346,7 @@ def test_a_large_group_is_loaded_only_where_it_is_not_cached(monkeypatch):
 
 def test_no_more_than_a_few_groups_are_cached():
     cache._cached.clear()
-    groups = [cache.LoadedGroup(Group(1, 0.5, None, 1), 0.0, None, k) for k in range(5)]
+    groups = [cache.LoadedGroup(WindowGroup(1, 0.5, None, 1), 0.0, None, k) for k in range(5)]
     for k, group in enumerate(groups):
         cache.put((bytes([k]), b""), group, cache.MOST // 4)
     assert cache.pop((bytes([0]), b"")) is None

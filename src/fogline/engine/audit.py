@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from fogline.arrays import BOUNDS_ONLY, Flags, Floats, Ints
-from fogline.engine.current import Current, LatestGroup
+from fogline.engine.current import Current
 from fogline.engine.group import Group
 from fogline.engine.groups import Live
 from fogline.kernels.dominance import chance_to_dominate, dominates
@@ -32,12 +32,9 @@ from fogline.results import Node
 Show = Callable[[float], Any]
 
 
-def measure(group: Group | LatestGroup) -> dict[str, int]:
+def measure(group: Group) -> dict[str, int]:
     """Counters of a group since the start, and its sizes now. O(live), column by column."""
     live, counts = group.live, group.live.counts
-    latest = {}
-    if isinstance(group, LatestGroup):
-        latest = {"stale": group.stale, "removed": group.removed, "markers": group.markers}
     return {
         "late": group.late,
         "expired_on_arrival": group.expired_on_arrival,
@@ -51,7 +48,8 @@ def measure(group: Group | LatestGroup) -> dict[str, int]:
         "evaluations": counts.evaluations,
         "imputed": counts.imputed,
         "revised": counts.revised,
-        **latest,
+        **group.counters(),
+        **group.sizes(),
     }
 
 

@@ -29,7 +29,7 @@ def entered(group: Group | None, id: Sequence[Any], arrived: Floats, clock: floa
     if group is None or not len(id) or extent(arrived)[0] > clock:
         return []
     behind = np.flatnonzero(arrived <= clock)
-    there = group.known([id[k] for k in behind.tolist()], arrived[behind])
+    there = group.knows([id[k] for k in behind.tolist()], arrived[behind], None)
     return [int(k) for k in behind[there]]
 
 

@@ -23,17 +23,17 @@ of the current rows alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from fogline.arrays import (
     BOUNDS_ONLY,
+    CHANGE,
     SHARED,
     Arrivals,
     Batch,
-    Delta,
     Flags,
     Floats,
     Guards,
@@ -44,7 +44,7 @@ from fogline.arrays import (
     Round,
     UncertainRows,
 )
-from fogline.engine.group import as_delta, by_instant
+from fogline.engine.group import Group, Incoming, WindowGroup
 from fogline.engine.groups import COMPACT_FROM, NOT_SCREENED, Changes, Live
 from fogline.engine.revise import Fill
 from fogline.engine.slots import NO_SLOTS, Slots, longer
@@ -53,8 +53,10 @@ from fogline.kernels.states import DEAD, DOMINATED, HEAVY, OUT
 from fogline.kernels.tick import DONE, FILL, GROW, report_changes
 from fogline.kernels.uncertain import dense, extent
 from fogline.kernels.words import words
+from fogline.query import Query
 from fogline.rows.names import Contents
 
+NO_CHANGES: Changes = np.empty(0, CHANGE)
 NO_VERSION = np.iinfo(np.int64).min
 FORGET_FROM = 64  # fewer markers than this are not worth looking at
 
@@ -251,10 +253,6 @@ class Current(Live):
             s.pack_sums()
         return moved
 
-    def tick(self, now: float, rows: Batch | None = None, revisions: Revisions | None = None) -> Changes:
-        """Not here: rows that enter take the place of others, see `change`."""
-        raise TypeError("current rows are replaced, not only added; use change(), or LatestGroup.")
-
     def change(self, now: float, rows: Batch | None, leaving: Leaving = NONE_LEAVES) -> tuple[Changes, Ints]:
         """One tick: rows leave, those that have expired too, others enter, what that concerns is judged.
 
@@ -365,10 +363,11 @@ class Current(Live):
         """None: no row is kept out for life by one that may be replaced."""
         return NO_SLOTS
 
-    def look_at_expiries(self) -> None:
-        """Work out when the first row expires: the rows from which that was known may have been replaced. O(slots)."""
+    def look_at_expiries(self) -> float:
+        """When the first row expires: the rows from which that was known may have been replaced. O(slots)."""
         c, n = self.slots.columns, self.slots.used
         self.slots.groups["soon"] = np.where(c.state[:n] == DEAD, np.inf, c.expires[:n]).min(initial=np.inf)
+        return self.next_expiry
 
 
 # --- Groups -----------------------------------------------------------------------------------------------------------
@@ -387,10 +386,10 @@ class News(NamedTuple):
         return News(self.number[which], self.time[which], self.version[which], self.row[which])
 
 
-class LatestGroup:
-    """One independent skyline of the newest row per id."""
+class LatestGroup(Group):
+    """A skyline of the newest row of each id: it counts until it is replaced, removed, or expires."""
 
-    window = None  # rows leave when they are replaced, are removed, or expire; never because others came
+    live: Current
 
     def __init__(
         self,
@@ -403,93 +402,53 @@ class LatestGroup:
         remember: float = np.inf,
         points: bool = False,
     ) -> None:
+        super().__init__()
         self.live = Current(d, alpha, instances=instances, known=known, fill=fill, shared=shared)
         self.names, self.points = Names(remember), points  # see `rows.names.Contents`
-        self.clock = -np.inf
-        self.newest = -np.inf  # the last instant at which something came
-        self.late = self.expired_on_arrival = self.stale = self.removed = 0
+        self.removed = 0
 
     @property
     def markers(self) -> int:
         """How many ids have no row, and are remembered so that older rows are known to be stale. O(ids)."""
         return len(self.names.markers(self.clock))
 
-    def is_stale(self, ids: Sequence[Any], time: Floats, version: Ints) -> Flags:
-        """(n,) what of these ids would be ignored now, being older than what is known of them."""
+    @property
+    def remembers(self) -> bool:
+        """Is there something to remember, though no row lives?"""
+        return self.markers > 0
+
+    @property
+    def ids(self) -> int:
+        """How many ids have a row, or left a marker."""
+        return len(self.names.number)
+
+    def counters(self) -> dict[str, int]:
+        """What only this kind of group counts, …"""
+        return {"stale": self.stale, "removed": self.removed}
+
+    def sizes(self) -> dict[str, int]:
+        """… and how large is what only this kind has."""
+        return {"markers": self.markers}
+
+    def knows(self, ids: Sequence[Any], time: Floats, version: Ints | None) -> Flags:
+        """(n,) which of these rows are stale: older than what is known of their ids."""
+        assert version is not None
         number = np.array([self.names.number.get(each, -1) for each in ids], np.int64)
         found, known = np.zeros(len(ids), np.bool_), number >= 0
         found[known] = self.names.stale(number[known], time[known], version[known], self.clock)
         return found
 
-    def ignore(self, time: Floats) -> None:
-        """Count rows of these times, which are stale."""
-        self.stale += len(time)
-        self.late += int(np.count_nonzero(time < self.clock))
-
-    def advance(
-        self, clock: float, now: float, rows: Batch | None, ticks: bool = True, removals: Removals | None = None
-    ) -> list[Delta]:
-        """Everything from `clock` to `now`, tick by tick or at once."""
-        deltas = []
-        events = self._events(clock, rows, removals)
-        for tick, some in self._ticks(clock, now, events) if ticks else self._at_once(now, events):
-            changes = self._step(tick, rows, some)
-            if len(changes):
-                deltas.append(as_delta(tick, changes, self.live))
-        self.clock = now
+    def end(self, now: float) -> None:
+        """All up to `now` has happened."""
+        super().end(now)
         self.names.forget(now, self.live.alive)
-        return deltas
 
-    def _events(self, clock: float, rows: Batch | None, removals: Removals | None) -> News | None:
-        """What is taken of the rows and removals. What is stale is counted.
-
-        That can be found out now: what comes at later ticks of the call is newer than all that is taken before.
-        """
-        parts = []
-        if rows is not None and len(rows.id):
-            n = len(rows.id)
-            version = np.zeros(n, np.int64) if rows.version is None else rows.version
-            parts.append(News(self.names.numbers(rows.id), rows.arrived, version, np.arange(n)))
-        if removals is not None and len(removals.id):
-            none = np.full(len(removals.id), -1)
-            parts.append(News(self.names.numbers(removals.id), removals.time, removals.version, none))
-        if not parts:
-            return None
-        events = parts[0] if len(parts) == 1 else News(*(np.concatenate(both) for both in zip(*parts, strict=True)))
-        first, last = extent(events.time)
-        self.late += int(np.count_nonzero(events.time < clock)) if first < clock else 0
-        self.newest = max(self.newest, last)
-        stale = self.names.stale(events.number, events.time, events.version, clock)
-        if stale.any():
-            self.stale += int(np.count_nonzero(stale))
-            events = events.part(~stale)
-        return events if len(events.number) else None
-
-    def _ticks(self, clock: float, now: float, events: News | None) -> Iterator[tuple[float, News | None]]:
-        """The instants at which something happens, with what comes at each."""
-        if events is not None:
-            order, instants = by_instant(np.maximum(events.time, clock))
-            events = events.part(order)
-            for tick, where in instants.items():
-                yield from self._expiries(tick)
-                yield tick, events.part(where)
-        yield from self._expiries(now, including=True)
-
-    def _at_once(self, now: float, events: News | None) -> Iterator[tuple[float, News | None]]:
-        """One tick for all: which rows are current at `now` does not depend on the way there."""
-        if events is not None or self.live.next_expiry <= now:
-            yield now, events
-
-    def _expiries(self, until: float, *, including: bool = False) -> Iterator[tuple[float, None]]:
-        live = self.live
-        while live.next_expiry < until or (including and live.next_expiry == until < np.inf):
-            soon = live.next_expiry
-            live.look_at_expiries()
-            if live.next_expiry == soon:
-                yield soon, None
-
-    def _step(self, tick: float, rows: Batch | None, events: News | None) -> Changes:
+    def step(self, tick: float, come: Incoming) -> Changes:
         """One tick: what changed of the answer."""
+        rows, _, removals = come
+        events = None if rows is None and removals is None else self._events(rows, removals)
+        if events is not None and not len(events.number):
+            return NO_CHANGES
         live, names, slots = self.live, self.names, self.live.slots
         if live.tidy():
             names.moved(slots.number[: slots.used])
@@ -503,6 +462,28 @@ class LatestGroup:
             slots.number[first : slots.used] = number
         names.slot[slots.number[expired]] = -1
         return report
+
+    def _events(self, rows: Batch | None, removals: Removals | None) -> News:
+        """What is taken of the rows and removals. What is stale is counted.
+
+        Only what comes late can be: what comes at its tick is newer than all that was taken before. So it is compared
+        by the clock as it was before the call.
+        """
+        parts = []
+        if rows is not None:
+            n = len(rows.id)
+            version = np.zeros(n, np.int64) if rows.version is None else rows.version
+            parts.append(News(self.names.numbers(rows.id), rows.arrived, version, np.arange(n)))
+        if removals is not None:
+            none = np.full(len(removals.id), -1)
+            parts.append(News(self.names.numbers(removals.id), removals.time, removals.version, none))
+        events = parts[0] if len(parts) == 1 else News(*(np.concatenate(both) for both in zip(*parts, strict=True)))
+        self.newest = max(self.newest, extent(events.time)[1])
+        stale = self.names.stale(events.number, events.time, events.version, self.clock)
+        if stale.any():
+            self.stale += int(np.count_nonzero(stale))
+            events = events.part(~stale)
+        return events
 
     def _take(self, tick: float, rows: Batch | None, events: News) -> tuple[Ints, Batch | None, Leaving]:
         """The numbers of the ids that get another row, those rows, and what leaves. Ids come once each."""
@@ -563,3 +544,46 @@ def _contents(rows: Batch, points: bool) -> Contents:
     lo, hi = rows.uncertain.lo, rows.uncertain.hi
     came = (np.abs(rows.raw) == np.abs(lo)) & (lo == hi)
     return Contents(np.where(came, lo, np.nan), rows.expires, rows.uncertain, np.ones(lo.shape[1]), points)
+
+
+# --- The group of a query ---------------------------------------------------------------------------------------------
+
+
+class Filling(Protocol):
+    """What fills the gaps of rows: see `impute.chain`."""
+
+    @property
+    def width(self) -> int:
+        """How many numbers are kept of a row."""
+
+    @property
+    def shared(self) -> UncertainRows | None:
+        """The lists of values that cells of many rows share."""
+
+    def fill_sharing(self, uncertain: UncertainRows, known: Floats, gaps: Flags) -> UncertainRows:
+        """Rows with distributions in place of bounds."""
+
+    def note(self, known: Floats, revisions: Revisions) -> Floats:
+        """What is known of rows after revisions."""
+
+
+def new_group(
+    query: Query,
+    chain: Filling | None,
+    instances: int,
+    remember: float,
+    *,
+    width: int | None = None,
+    points: bool = False,
+) -> Group:
+    """A group that nothing has reached.
+
+    `remember`: how long an id that was removed is known to be so; `width`: how many numbers are kept of a row, if not
+    as many as the chain asks for; `points`: see `rows.names.Contents`.
+    """
+    d, alpha, marks = len(query.names), query.alpha, len(query.carry)  # marks: which of these cells were imputed
+    width = (0 if chain is None else chain.width) if width is None else width
+    fill, shared, note = (None, None, None) if chain is None else (chain.fill_sharing, chain.shared, chain.note)
+    if query.latest:
+        return LatestGroup(d, alpha, instances, width + marks, fill, shared, remember, points)
+    return WindowGroup(d, alpha, query.last, instances, width, fill, shared, note)

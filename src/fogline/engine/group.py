@@ -1,8 +1,11 @@
 """What happens in groups, tick by tick, and what changed?
 
-At each tick everything that has expired leaves, then the rows that arrived enter, then gaps that are known better are
-revised, then the answer is taken. An instant at which nothing arrives, nothing is revised and nothing of the live set
-expires changes nothing, so it need not be visited.
+At each tick everything that has expired leaves, then what comes is taken: rows enter, ids are removed, gaps that are
+known better are revised; then the answer is taken. An instant at which nothing comes and nothing of the live set
+expires changes nothing, so it need not be visited. What comes late, before the clock, is taken at the clock.
+
+There is one way through the ticks, `Group.advance`. Which rows count is up to the kind of group: every row, until it
+expires or enough newer ones have come (`WindowGroup`), or of each id the newest (`engine.current.LatestGroup`).
 
 Changes are reported in the order of group, arrival and id. Of several open rows that surely dominate a leaver, the
 first in the order of (arrival, id) is named.
@@ -10,13 +13,14 @@ first in the order of (arrival, id) is named.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from fogline.arrays import DOMINATED_BY, Batch, Delta, Flags, Floats, Ints, Revisions, UncertainRows
+from fogline.arrays import DOMINATED_BY, Batch, Delta, Flags, Floats, Ints, Removals, Revisions, UncertainRows
 from fogline.engine.groups import COMPACT_FROM, Changes, Groups, Live
 from fogline.engine.revise import Fill, Note
 from fogline.engine.window import CountWindow, moved_expiries, named_in
@@ -24,11 +28,145 @@ from fogline.kernels.tick import NO_DOMINATOR, sure_dominators
 from fogline.kernels.uncertain import extent
 
 EVERY = slice(None)
-Tick = tuple[float, Batch | None, Revisions | None]  # an instant, the rows that arrive then, what is revised
+Timed = TypeVar("Timed", Batch, Revisions, Removals)
 
 
-class Group:
+class Incoming(NamedTuple):
+    """What comes to a group: rows, gaps of earlier rows that are known better, removals of ids. None: nothing such."""
+
+    rows: Batch | None = None
+    revisions: Revisions | None = None
+    removals: Removals | None = None
+
+
+NOTHING = Incoming()
+
+
+class Group(ABC):
     """One independent skyline."""
+
+    live: Live
+    window: CountWindow | None = None  # where only so many rows count; None: that is no matter
+
+    def __init__(self) -> None:
+        self.late = self.expired_on_arrival = self.stale = 0
+        self.clock = -np.inf  # up to when it has been advanced
+        self.newest = -np.inf  # the last instant at which something came
+
+    def advance(self, clock: float, now: float, come: Incoming = NOTHING, ticks: bool = True) -> list[Delta]:
+        """Everything from `clock` to `now`, tick by tick or at once: which rows count then does not depend on that."""
+        deltas = []
+        come = Incoming(_some(come.rows), _some(come.revisions), _some(come.removals))
+        for tick, part in self.ticks(clock, now, come) if ticks else self._at_once(clock, now, come):
+            changes = self.step(tick, part)
+            if len(changes):
+                deltas.append(as_delta(tick, changes, self.live))
+        self.end(now)
+        return deltas
+
+    def ticks(self, clock: float, now: float, come: Incoming) -> Iterator[tuple[float, Incoming]]:
+        """The instants at which something happens, with what comes at each."""
+        rows, revisions, removals = come
+        rows, at = self._by_tick(rows, None if rows is None else rows.arrived, clock)
+        removals, gone = self._by_tick(removals, None if removals is None else removals.time, clock)
+        revised: dict[float, slice] = {}
+        if revisions is not None:
+            order, revised = by_instant(np.clip(revisions.time, clock, now))
+            revisions = part_of(revisions, order)
+        for tick in sorted(at | gone | revised) if gone or revised else at:
+            yield from self._expiries(tick)
+            yield tick, Incoming(_at(rows, at, tick), _at(revisions, revised, tick), _at(removals, gone, tick))
+        yield from self._expiries(now, including=True)
+
+    def _by_tick(
+        self, come: Timed | None, time: Floats | None, clock: float
+    ) -> tuple[Timed | None, dict[float, slice]]:
+        """What comes in the order of its ticks, and where each of these lies; what is late is counted."""
+        if come is None or time is None:
+            return None, {}
+        if extent(time)[0] < clock:
+            self.late += int(np.count_nonzero(time < clock))
+            time = np.maximum(time, clock)
+        order, where = by_instant(time)
+        return part_of(come, order), where
+
+    def _at_once(self, clock: float, now: float, come: Incoming) -> Iterator[tuple[float, Incoming]]:
+        """One tick for all."""
+        rows, _, removals = come
+        for time in (None if rows is None else rows.arrived, None if removals is None else removals.time):
+            self.late += 0 if time is None else int(np.count_nonzero(time < clock))
+        if any(each is not None for each in come) or (self.window is None and self.live.next_expiry <= now):
+            yield now, come if rows is None else come._replace(rows=self.in_order(rows))
+
+    def _expiries(self, until: float, *, including: bool = False) -> Iterator[tuple[float, Incoming]]:
+        """The instants before `until` at which rows expire."""
+
+        def is_due(soon: float) -> bool:
+            return soon < until or (including and soon == until < np.inf)
+
+        while self.window is None and is_due(self.live.next_expiry):
+            if is_due(soon := self.live.look_at_expiries()):
+                yield soon, NOTHING
+
+    # --- What the kinds of groups differ in ---------------------------------------------------------------------------
+
+    @abstractmethod
+    def step(self, tick: float, come: Incoming) -> Changes:
+        """One tick: what changed of the answer."""
+
+    @abstractmethod
+    def knows(self, ids: Sequence[Any], time: Floats, version: Ints | None) -> Flags:
+        """(n,) which of these rows, from before the clock, tell nothing new: rows like these, or newer, were there."""
+
+    def in_order(self, rows: Batch) -> Batch:
+        """The rows of many instants as they are best taken at one."""
+        return rows
+
+    def end(self, now: float) -> None:
+        """All up to `now` has happened."""
+        self.clock = now
+
+    def ignore(self, time: Floats) -> None:
+        """Count rows of these times, which tell nothing new."""
+        self.stale += len(time)
+        self.late += int(np.count_nonzero(time < self.clock))
+
+    @property
+    def remembers(self) -> bool:
+        """Is there something to remember, though no row lives?"""
+        return self.window is not None
+
+    @property
+    def ids(self) -> int:
+        """How many ids are remembered, whether or not they have a row."""
+        return 0
+
+    def counters(self) -> dict[str, int]:
+        """What only this kind of group counts, …"""
+        return {}
+
+    def sizes(self) -> dict[str, int]:
+        """… and how large is what only this kind has."""
+        return {}
+
+
+def _some(come: Timed | None) -> Timed | None:
+    """None, if there is nothing."""
+    return come if come is not None and len(come.id) else None
+
+
+def _at(come: Timed | None, where: dict[float, slice], tick: float) -> Timed | None:
+    """What comes at a tick."""
+    return part_of(come, where[tick]) if come is not None and tick in where else None
+
+
+def part_of(come: Timed, which: Ints | slice) -> Timed:
+    """Some of what comes."""
+    return come if which is EVERY else come.part(which)
+
+
+class WindowGroup(Group):
+    """A skyline of every row that came: it counts until it expires or, with `last`, until that many newer ones came."""
 
     def __init__(
         self,
@@ -41,72 +179,17 @@ class Group:
         shared: UncertainRows | None = None,
         note: Note | None = None,
     ) -> None:
+        super().__init__()
         self.live = Live(d, alpha, instances=instances, known=known, fill=fill, note=note, shared=shared)
         self.window = None if last is None else CountWindow(last)
-        self.late = 0
-        self.expired_on_arrival = 0
-        self.newest = -np.inf  # the last instant at which a row arrived, …
-        self._newest_ids: set[Any] = set()  # … and the ids of its rows: only there can a duplicate come in time
+        self._newest_ids: set[Any] = set()  # of the rows of the newest instant: only there can a copy come in time
         self._unread: list[Iterable[Any]] = []  # ids that are still to be put among those; seldom does anything ask
 
-    def advance(
-        self, clock: float, now: float, rows: Batch | None, ticks: bool = True, revisions: Revisions | None = None
-    ) -> list[Delta]:
-        """Everything from `clock` to `now`, tick by tick or at once."""
-        deltas = []
-        way = self.ticks if ticks else self._at_once
-        for tick, arrivals, revised in way(clock, now, rows, revisions if _any(revisions) else None):
-            changes = self._step(tick, revised) if arrivals is None else self._enter(tick, arrivals, revised)
-            if len(changes):
-                deltas.append(as_delta(tick, changes, self.live))
-        return deltas
-
-    def ticks(self, clock: float, now: float, rows: Batch | None, revisions: Revisions | None = None) -> Iterator[Tick]:
-        """The instants at which something happens, with the rows of each and the revisions after they have entered.
-
-        Late rows enter at the clock, and late revisions happen there.
-        """
-        enter: dict[float, slice] = {}
-        revised: dict[float, slice] = {}
-        if rows is not None and len(rows.id):
-            enters = rows.arrived
-            if extent(enters)[0] < clock:
-                self.late += int(np.count_nonzero(enters < clock))
-                enters = np.maximum(enters, clock)
-            order, enter = by_instant(enters)
-            rows = rows.part(order)
-        if revisions is not None:
-            order, revised = by_instant(np.clip(revisions.time, clock, now))
-            revisions = revisions.part(order)
-        for tick in sorted(enter | revised) if revised else enter:
-            yield from self._expiries(tick)
-            yield (
-                tick,
-                rows.part(enter[tick]) if rows is not None and tick in enter else None,
-                revisions.part(revised[tick]) if revisions is not None and tick in revised else None,
-            )
-        yield from self._expiries(now, including=True)
-
-    def _at_once(self, clock: float, now: float, rows: Batch | None, revisions: Revisions | None) -> Iterator[Tick]:
-        """One tick for all: what is in the window at `now` does not depend on the way there."""
-        if rows is not None:
-            self.late += int(np.count_nonzero(rows.arrived < clock))
-            rows = rows.part(np.argsort(rows.expires, kind="stable"))  # the last to expire is found first then
-            yield now, rows, revisions
-        elif revisions is not None or (self.window is None and self.live.next_expiry <= now):
-            yield now, None, revisions
-
-    def _expiries(self, until: float, *, including: bool = False) -> Iterator[tuple[float, None, None]]:
-        if self.window is not None:
-            return
-        while (soon := self.live.next_expiry) < until or (including and soon == until < np.inf):
-            yield soon, None, None
-
-    def _step(self, tick: float, revisions: Revisions | None) -> Changes:
-        """A tick at which no row arrives."""
-        return self.live.tick(tick if self.window is None else self.window.now, None, revisions)
-
-    def _enter(self, tick: float, rows: Batch, revisions: Revisions | None) -> Changes:
+    def step(self, tick: float, come: Incoming) -> Changes:
+        """One tick: what changed of the answer."""
+        rows, revisions, _ = come
+        if rows is None:
+            return self.live.tick(tick if self.window is None else self.window.now, None, revisions)
         first, last = extent(rows.arrived)
         self.remember(last, rows.id if first == last else rows.id[rows.arrived == last])
         if self.window is not None:
@@ -121,6 +204,10 @@ class Group:
             rows = rows.part(np.flatnonzero(~gone))
         return self.live.tick(tick, rows, revisions)
 
+    def in_order(self, rows: Batch) -> Batch:
+        """By expiry: the last to expire is found first then."""
+        return rows.part(np.argsort(rows.expires, kind="stable"))
+
     def _move(self, base: int, moved: Floats) -> None:
         c, n = self.live.slots.columns, self.live.slots.used
         c.expires[:n] = moved_expiries(c.expires[:n], base, moved)
@@ -128,7 +215,7 @@ class Group:
         self.live.slots.latest = np.inf  # the newcomer stands in the middle
 
     def remember(self, newest: float, ids: Iterable[Any]) -> None:
-        """Rows of these ids arrived then; what is older than the newest instant is not kept."""
+        """Rows of these ids arrived then; ids of earlier instants are not kept."""
         if newest > self.newest:
             self.newest, self._newest_ids, self._unread = newest, set(), []
         if newest == self.newest:
@@ -141,19 +228,19 @@ class Group:
             self._newest_ids.update(self._unread.pop())
         return self._newest_ids
 
-    def known(self, ids: Sequence[Any], arrived: Floats) -> Flags:
-        """(n,) which of these rows are there already. O((rows + live) · log rows), for all rows of a call at once.
+    def knows(self, ids: Sequence[Any], time: Floats, version: Ints | None = None) -> Flags:
+        """(n,) which of these rows have entered. O((rows + live) · log rows), for all rows of a call at once.
 
         Rows that were forgotten earlier than the newest instant are not remembered.
         """
-        newest = arrived == self.newest
-        out, older = np.zeros(len(arrived), np.bool_), np.flatnonzero(~newest)
-        if len(older) < len(arrived):
+        newest = time == self.newest
+        out, older = np.zeros(len(time), np.bool_), np.flatnonzero(~newest)
+        if len(older) < len(time):
             names = self.newest_ids
             out[newest] = [ids[k] in names for k in np.flatnonzero(newest).tolist()]
         if len(older):
             some = [ids[k] for k in older.tolist()]
-            out[older] = self._still_there(some, arrived[older])
+            out[older] = self._still_there(some, time[older])
         return out
 
     def _still_there(self, ids: Sequence[Any], arrived: Floats) -> Flags:
@@ -176,10 +263,6 @@ def by_instant(when: Floats) -> tuple[Ints | slice, dict[float, slice]]:
     when = when[order]
     cuts = [0, *(np.flatnonzero(np.diff(when)) + 1).tolist(), len(when)]
     return order, {float(when[a]): slice(a, b) for a, b in pairwise(cuts)}
-
-
-def _any(revisions: Revisions | None) -> bool:
-    return revisions is not None and len(revisions.id) > 0
 
 
 # --- Many groups ------------------------------------------------------------------------------------------------------

@@ -345,6 +345,10 @@ class Live(Groups):
         """When the first of them expires, or sooner."""
         return float(self.slots.of.soon[0])
 
+    def look_at_expiries(self) -> float:
+        """When the first of them expires."""
+        return self.next_expiry
+
     @property
     def counts(self) -> Counts:
         """What happened so far."""

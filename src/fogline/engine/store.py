@@ -12,7 +12,7 @@ of ids that have no row.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from fogline.arrays import Batch, Ints, UncertainRows, empty_rows, objects, unshared
 from fogline.engine.current import LatestGroup
-from fogline.engine.group import Group
+from fogline.engine.group import Group, WindowGroup
 from fogline.engine.groups import COUNTED, Groups
 from fogline.engine.slots import CELLS, POOLS, ranges
 from fogline.kernels.states import DOMINATED, IN, OUT
@@ -28,9 +28,6 @@ from fogline.kernels.tick import living_slots
 from fogline.kernels.uncertain import copy_sharing
 from fogline.query import Query
 from fogline.saved import Arrays, table_as_bytes, table_from_bytes
-
-AnyGroup = Group | LatestGroup
-G = TypeVar("G", bound=AnyGroup)
 
 COLUMNS = ("arrived", "expires", "until", "reported", "state", "counted", "probability", "within")
 NAMES = ("id", "newest_id", "queue_id", "marker_id")  # the columns that hold names
@@ -110,7 +107,7 @@ def _begin(sizes: Ints) -> Ints:
 # --- Groups -----------------------------------------------------------------------------------------------------------
 
 
-def save_group(group: AnyGroup) -> dict[str, Any]:
+def save_group(group: Group) -> dict[str, Any]:
     """The small values of a group, for the header."""
     [live] = live_headers(group.live)
     return live | {
@@ -123,7 +120,7 @@ def save_group(group: AnyGroup) -> dict[str, Any]:
     }
 
 
-def join_groups(groups: Sequence[AnyGroup], d: int, kind: pa.DataType | None) -> Arrays:
+def join_groups(groups: Sequence[Group], d: int, kind: pa.DataType | None) -> Arrays:
     """The columns of all groups, one after the other, for `saved.pack`."""
     return {
         name: table_as_bytes(pa.table({"values": each})) if isinstance(each, pa.Array) else each
@@ -131,7 +128,7 @@ def join_groups(groups: Sequence[AnyGroup], d: int, kind: pa.DataType | None) ->
     }
 
 
-def join_columns(groups: Sequence[AnyGroup], d: int, kind: pa.DataType | None) -> GroupColumns:
+def join_columns(groups: Sequence[Group], d: int, kind: pa.DataType | None) -> GroupColumns:
     """The same, with names as Arrow arrays."""
     parts = [save_live(group.live) for group in groups] or [save_live(Groups(d, 0.5))]
     out: GroupColumns = {name: np.concatenate([each[name] for each, _, _ in parts]) for name in parts[0][0]}
@@ -146,13 +143,13 @@ def join_columns(groups: Sequence[AnyGroup], d: int, kind: pa.DataType | None) -
     return out
 
 
-def _newest_ids(group: AnyGroup) -> set[Any]:
-    return set() if isinstance(group, LatestGroup) else group.newest_ids
+def _newest_ids(group: Group) -> set[Any]:
+    return group.newest_ids if isinstance(group, WindowGroup) else set()
 
 
 def split_groups(
-    headers: list[dict[str, Any]], arrays: Arrays, query: Query, new: Callable[[], G]
-) -> tuple[list[G], pa.DataType]:
+    headers: list[dict[str, Any]], arrays: Arrays, query: Query, new: Callable[[], Group]
+) -> tuple[list[Group], pa.DataType]:
     """The groups again, and the type of their ids."""
     columns: GroupColumns = dict(arrays)
     for name in NAMES:
@@ -161,12 +158,14 @@ def split_groups(
     return split_columns(headers, columns, query, new), columns["id"].type
 
 
-def split_columns(headers: list[dict[str, Any]], arrays: GroupColumns, query: Query, new: Callable[[], G]) -> list[G]:
+def split_columns(
+    headers: list[dict[str, Any]], arrays: GroupColumns, query: Query, new: Callable[[], Group]
+) -> list[Group]:
     """The inverse of `join_columns`."""
     ids = objects(arrays["id"].to_pylist())
     latest = LatestArrays(arrays) if "guard" in arrays else None
     newest, queued = ([] if latest else arrays[name].to_pylist() for name in ("newest_id", "queue_id"))
-    groups: list[G] = []
+    groups: list[Group] = []
     row = pool = near = queue = sum_ = 0
     for header, values, length in zip(headers, arrays["pools"].tolist(), arrays["sums"].tolist(), strict=True):
         group = new()
@@ -178,11 +177,11 @@ def split_columns(headers: list[dict[str, Any]], arrays: GroupColumns, query: Qu
         sizes = {"rows": np.array([header["rows"]]), "pools": np.array([values])}
         fill_live(group.live, ids[rows], own, sizes, [header])
         group.late, group.expired_on_arrival = header["late"], header["expired_on_arrival"]
+        group.newest = header["newest"]
         if isinstance(group, LatestGroup):
             assert latest is not None
-            group.newest = header["newest"]
             latest.fill(group, header["latest"])
-        else:
+        if isinstance(group, WindowGroup):
             group.remember(header["newest"], newest[near : near + header["newest_ids"]])
         group.live.finish_load()
         count_as_saved(group.live, [header])

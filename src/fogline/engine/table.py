@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from fogline.arrays import Batch, Floats, Ints, UncertainRows, objects
-from fogline.engine.group import Group
+from fogline.engine.group import Incoming, WindowGroup
 from fogline.kernels.instances import ROOM
 from fogline.kernels.static import NOT_ABOVE, Dominators, chances
 from fogline.kernels.words import cut_points, fences, words
@@ -46,7 +46,7 @@ def _by_live_set(uncertain: UncertainRows, alpha: float) -> tuple[Ints, Floats, 
     n, d = uncertain.lo.shape
     zeros = np.zeros(n)
     rows = Batch(objects(list(range(n))), zeros, zeros + 1.0, uncertain.lo, np.empty((n, 0)), uncertain)
-    deltas = Group(d, alpha, None, _PLACES).advance(-np.inf, 0.0, rows)
+    deltas = WindowGroup(d, alpha, None, _PLACES).advance(-np.inf, 0.0, Incoming(rows))
     if not deltas:
         return np.empty(0, np.int64), np.empty(0), np.empty(0)
     [delta] = deltas

@@ -16,7 +16,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from fogline.engine.current import LatestGroup
+from fogline.engine.group import Group
 from fogline.pipeline import loaded as cache
 from fogline.pipeline.exchange import from_arrays, to_arrays
 from fogline.pipeline.latest import GroupTurn, advance
@@ -37,15 +37,15 @@ _BASE = 0  # the part that is the base
 _WHAT = "turn of a group"
 
 
-def read(plan: Plan, log: Log, store: StateStore, key: Key, load: Callable[[bytes], LatestGroup]) -> LatestGroup:
+def read(plan: Plan, log: Log, store: StateStore, key: Key, load: Callable[[bytes], Group]) -> Group:
     """The group: as it is at hand, or from its base, and then turn by turn."""
     for mark in dict.fromkeys([*(turn.mark for turn in reversed(log.turns)), log.base]):
-        if (found := cache.pop((mark.encode(), plan.digest))) is not None and isinstance(found.group, LatestGroup):
+        if (found := cache.pop((mark.encode(), plan.digest))) is not None:
             return _replayed(plan, found.group, log.after(mark), store, key)
     return _replayed(plan, load(must_get(store, _LOG, key, _BASE)), log.after(log.base), store, key)
 
 
-def _replayed(plan: Plan, group: LatestGroup, turns: tuple[Noted, ...], store: StateStore, key: Key) -> LatestGroup:
+def _replayed(plan: Plan, group: Group, turns: tuple[Noted, ...], store: StateStore, key: Key) -> Group:
     for each in turns:
         advance(plan, group, _opened(plan, must_get(store, _LOG, key, each.part)))
     return group
@@ -54,7 +54,7 @@ def _replayed(plan: Plan, group: LatestGroup, turns: tuple[Noted, ...], store: S
 def write(
     plan: Plan,
     log: Log | None,
-    group: LatestGroup,
+    group: Group,
     turn: GroupTurn | None,
     store: StateStore,
     key: Key,
@@ -64,7 +64,7 @@ def write(
 
     `turn`: None: nothing has reached it.
     """
-    ids = len(group.names.number)
+    ids = group.ids
     if ids <= FEW:
         clear(log, store, key)
         return None

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fogline.arrays import ONE, Delta, Flags, Floats, Ints
-from fogline.engine.current import LatestGroup
+from fogline.arrays import ONE, Batch, Delta, Flags, Floats, Ints, Revisions
+from fogline.engine.group import Group, Incoming
 from fogline.pipeline.exchange import RowBlock
 from fogline.pipeline.plan import Plan
 from fogline.rows.reader import Decoded
@@ -28,20 +28,20 @@ class GroupTurn(NamedTuple):
     imputed: Flags  # (n, carried) which of the cells that a row may carry over were imputed, and are no facts
 
 
-def advance(plan: Plan, group: LatestGroup, turn: GroupTurn) -> list[Delta]:
+def advance(plan: Plan, group: Group, turn: GroupTurn, revisions: Revisions | None = None) -> list[Delta]:
     """The group takes its turn. The same turns from the same state lead to the same changes and the same state."""
-    rows, ticks = turn.rows, plan.every == "tick"
-    if rows is None or rows.gone is None:
-        return group.advance(turn.since, turn.until, None, ticks)
-    gone, came = np.flatnonzero(rows.gone), np.flatnonzero(~rows.gone)
-    batch, removals = None, None
-    if len(gone):
-        removals = rows.part(gone).removals(plan.query)
-    if len(came):
-        batch = (rows.part(came) if len(gone) else rows).batch(plan.query)
-        if turn.imputed.shape[1]:
-            batch = batch._replace(known=np.hstack((batch.known, turn.imputed[came])))
-    return group.advance(turn.since, turn.until, batch, ticks, removals)
+    rows, removals = turn.rows, None
+    if rows is not None and rows.gone is not None and rows.gone.any():
+        removals = rows.part(np.flatnonzero(rows.gone)).removals(plan.query)
+    batch = None if rows is None else _batch(plan, rows, turn.imputed)
+    return group.advance(turn.since, turn.until, Incoming(batch, revisions, removals), plan.every == "tick")
+
+
+def _batch(plan: Plan, rows: RowBlock, imputed: Flags) -> Batch:
+    """The rows but for removals, as their group takes them."""
+    came = np.arange(len(rows.arrived)) if rows.gone is None else np.flatnonzero(~rows.gone)
+    batch = (rows if len(came) == len(rows.arrived) else rows.part(came)).batch(plan.query)
+    return batch._replace(known=np.hstack((batch.known, imputed[came]))) if imputed.shape[1] else batch
 
 
 def newest(cell: Ints, name: Ints, arrived: Floats, version: Ints, *, at_end: bool) -> Ints:

@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fogline.engine.current import LatestGroup
+from fogline.engine.group import Group
 from fogline.engine.slots import TYPES
-from fogline.engine.store import AnyGroup
 from fogline.kernels.states import IN
 from fogline.kernels.uncertain import own_values
 from fogline.pipeline.clock_guard import Ahead
@@ -142,7 +141,7 @@ MOST = 32_000_000  # bytes of state cached at once; loaded, a group is about fou
 class LoadedGroup:
     """A group between two calls."""
 
-    group: AnyGroup
+    group: Group
     clock: float
     waiting: RowBlock | None  # rows that are ahead of the clock
     timer: int | None  # in milliseconds of event time
@@ -219,9 +218,8 @@ def at_most(plan: Plan, loaded: LoadedGroup) -> int:
 def _rows(plan: Plan, loaded: LoadedGroup) -> int:
     """Of all but distributions and sums."""
     group = loaded.group
-    ids = len(group.names.number) if isinstance(group, LatestGroup) else 0
     queue = 0 if group.window is None else group.window.size
     held = 0 if loaded.ahead.held is None else len(loaded.ahead.held.arrived)
     sensors = 0 if loaded.sensors is None else len(loaded.sensors)
     rows = group.live.alive + loaded.waits + held
-    return rows * row_bytes(plan) + ids * ID + queue * NAME + sensors
+    return rows * row_bytes(plan) + group.ids * ID + queue * NAME + sensors

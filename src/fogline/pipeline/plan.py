@@ -27,7 +27,7 @@ from fogline.repository.repository import Repository
 from fogline.rows.cells import REAL, is_text
 from fogline.rows.clock import CLOCKS, INTEGER, STAMP, meant_by
 from fogline.rows.names import Kinds
-from fogline.rows.reader import Reader, length_in, lifetime_of
+from fogline.rows.reader import Reader, lifetime_of, remembered
 from fogline.rows.table import usual_schema
 
 Every = Literal["tick", "batch"]
@@ -182,9 +182,7 @@ class Plan:
     @cached_property
     def remember_removed(self) -> float:
         """How long an id that was removed is known to be so, in units of the clock."""
-        query = self.query
-        length = query.lifetime if query.remember_removed is None else query.remember_removed
-        return np.inf if length is None else length_in(length, "remember_removed", query, self.kind)
+        return remembered(self.query, self.kind)
 
     @property
     def kinds(self) -> Kinds:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Delta, Floats
-from fogline.engine.store import AnyGroup
+from fogline.engine.group import Group
 from fogline.errors import QueryError
 from fogline.impute.scores import Sums, to_plain
 from fogline.pipeline.exchange import GroupRows
@@ -61,7 +61,7 @@ def _kind_of(counted: tuple[str, ...]) -> pa.StructType:
 _COUNTED, _CHANGED = _kind_of(COUNTERS), _kind_of((*COUNTERS, *CHANGED))
 
 
-def counts(come: Sequence[GroupRows], rejected: int, group: AnyGroup, waiting: int) -> dict[str, float]:
+def counts(come: Sequence[GroupRows], rejected: int, group: Group, waiting: int) -> dict[str, float]:
     """What health has of a group that these rows have reached."""
     return {
         "rows": sum(each.came for each in come),

@@ -21,10 +21,10 @@ import numpy as np
 from fogline.arrays import BEGUN_ANEW, BOUNDS_ONLY, LEAVE, ONE, SETTLED, Delta, Flags, Revisions, UncertainRows
 from fogline.engine.bulk import threads
 from fogline.engine.copies import duplicates, entered
-from fogline.engine.current import LatestGroup
+from fogline.engine.current import new_group
 from fogline.engine.group import Group
 from fogline.engine.groups import MOST_EXACT
-from fogline.engine.store import AnyGroup, join_groups, save_group, split_groups
+from fogline.engine.store import join_groups, save_group, split_groups
 from fogline.impute.scores import Sums, add
 from fogline.kernels.uncertain import dense
 from fogline.pipeline import changelog as log
@@ -48,7 +48,7 @@ from fogline.saved import Arrays
 from fogline.state.format import from_state, from_value, saved_by, to_state, to_value
 from fogline.state.store import StateStore
 
-Split = Callable[[dict[str, Any], Arrays], AnyGroup]  # a group from its small values and its arrays
+Split = Callable[[dict[str, Any], Arrays], Group]  # a group from its small values and its arrays
 
 
 def moved_group(key: Key, loaded: LoadedGroup, was: Plan, plan: Plan, split: Split, store: StateStore) -> LoadedGroup:
@@ -75,7 +75,7 @@ def _settled(rows: RowBlock, was: Plan, plan: Plan) -> RowBlock:
     return rows._replace(uncertain=uncertain, known=known)
 
 
-def _regrouped(group: AnyGroup, was: Plan, plan: Plan, split: Split) -> AnyGroup:
+def _regrouped(group: Group, was: Plan, plan: Plan, split: Split) -> Group:
     """The group with distributions of its own in place of bounds, and of lists that rows share."""
     group.live.reveal()
     slots = group.live.slots
@@ -108,9 +108,7 @@ class GroupTimers:
         elif plan.idle is None:
             return None  # the others do not move it
         elif plan.query.last is None:
-            if isinstance(then.group, LatestGroup):
-                then.group.live.look_at_expiries()
-            instants.append(then.group.live.next_expiry)
+            instants.append(then.group.live.look_at_expiries())
         if then.waiting is not None:
             instants.append(float(then.waiting.arrived.min()))
         soon = timer(plan.kind, later(min(instants, default=np.inf), plan.idle or 0.0))
@@ -138,7 +136,7 @@ class GroupTimers:
     def _end(self, empty: LoadedGroup) -> float:
         """Where the watermark must be for an empty group to be forgotten."""
         kept = 0.0 if empty.sensors is None else self.longest
-        marked = self.plan.remember_removed if isinstance(empty.group, LatestGroup) else 0.0
+        marked = self.plan.remember_removed if self.plan.query.latest else 0.0
         return self._gone(empty.clock, empty.group.newest, max(kept, marked))
 
     def _gone(self, clock: float, newest: float, kept: float = 0.0) -> float:
@@ -246,7 +244,7 @@ class GroupRunner:
         for each in counted:
             add(scores, each.scores)
         deltas = step.deltas if before is None else [*before, *step.deltas]
-        if not end and isinstance(then.group, LatestGroup):
+        if not end and plan.query.latest:
             self._write(key, then, None if forgotten else step.turn, store, forgotten=forgotten)
         moved = bool(come or deltas) or clock != since
         view = self.explainer.view(key, then.group.live, deltas, moved=moved)
@@ -274,7 +272,7 @@ class GroupRunner:
         if not np.isfinite(clock):
             return _Taken([], [], None, {}, clock)
         group, settled = loaded.group, None
-        late, before = group.late, (group.live.counts.revised, self._clipped)
+        before = self._counted(group)
         rows, rejects, conflicts = self._without_duplicates(key, loaded, rows)
         imputed = np.zeros((0 if rows is None else len(rows.arrived), 0), np.bool_)
         if rows is not None and self.settling is not None:
@@ -286,25 +284,17 @@ class GroupRunner:
                 return _Taken([], rejects, settled, {}, clock)
             rows, revised = settled.rows if len(settled.rows.arrived) else None, settled.revisions
         expired = self._expired(rows, loaded.clock)  # of late rows none is screened
-        if isinstance(group, LatestGroup):
-            return self._take_latest(group, GroupTurn(loaded.clock, clock, rows, imputed), settled, expired)
-        batch = None if rows is None else rows.batch(self.plan.query)
-        deltas = group.advance(loaded.clock, clock, batch, self.plan.every == "tick", revised)
-        then = group.live.counts.revised, self._clipped
-        health = {"late": group.late - late, "expired": expired, "conflicts": conflicts}
-        return _Taken(
-            deltas, rejects, settled, health | {"revised": then[0] - before[0], CLIPPED: then[1] - before[1]}, clock
-        )
+        turn = GroupTurn(loaded.clock, clock, rows, imputed)
+        deltas = advance(self.plan, group, turn, revised)
+        health = {name: now - before.get(name, 0) for name, now in self._counted(group).items()}
+        health |= {"expired": expired, "conflicts": conflicts, **group.sizes()}
+        idle = rows is None and turn.since == turn.until
+        return _Taken(deltas, rejects, settled, health, clock, None if idle else turn)
 
-    def _take_latest(self, group: LatestGroup, turn: GroupTurn, settled: GroupRows | None, expired: int) -> _Taken:
-        """The same, where each id has one current row."""
-        before = group.late, group.stale, group.removed
-        deltas = advance(self.plan, group, turn)
-        counts = zip(("late", "stale", "removed"), (group.late, group.stale, group.removed), before, strict=True)
-        health: dict[str, float] = {name: now - then for name, now, then in counts}
-        health |= {"expired": expired, "markers": group.markers}
-        idle = turn.rows is None and turn.since == turn.until
-        return _Taken(deltas, [], settled, health, turn.until, None if idle else turn)
+    def _counted(self, group: Group) -> dict[str, float]:
+        """What is counted while a group takes a turn."""
+        counts = {"late": group.late, "revised": group.live.counts.revised, CLIPPED: self._clipped}
+        return counts | group.counters()
 
     @property
     def _points(self) -> bool:
@@ -342,7 +332,7 @@ class GroupRunner:
         self, key: Key, loaded: LoadedGroup, rows: RowBlock | None
     ) -> tuple[RowBlock | None, list[RejectedRow], int]:
         """The rows but for copies, these as rejects, and how many copies are kept because others were dropped."""
-        if rows is None or not isinstance(loaded.group, Group):
+        if rows is None or self.plan.query.latest:
             return rows, [], 0
         query = self.plan.query
         names = rows.columns.column(query.id).to_pylist()
@@ -369,21 +359,11 @@ class GroupRunner:
         due = rows.arrived <= clock
         return _some(rows, due), _some(rows, ~due)
 
-    def _new_group(self) -> Group:
-        plan, query = self.plan, self.plan.query
-        sizes, chain = (len(query.names), query.alpha, query.last, MOST_EXACT, plan.width), plan.chain
-        return Group(*sizes) if chain is None else Group(*sizes, chain.fill_sharing, chain.shared, chain.note)
-
-    def empty(self) -> AnyGroup:
+    def empty(self) -> Group:
         """A group that no row has reached."""
-        return self._new_latest() if self.plan.query.latest else self._new_group()
-
-    def _new_latest(self) -> LatestGroup:
-        plan, query = self.plan, self.plan.query
-        sizes = len(query.names), query.alpha, MOST_EXACT, plan.width + len(query.carry)
-        if plan.chain is None:
-            return LatestGroup(*sizes, remember=plan.remember_removed)
-        return LatestGroup(*sizes, plan.chain.fill_sharing, plan.chain.shared, plan.remember_removed, self._points)
+        plan = self.plan
+        remember = plan.remember_removed if plan.query.latest else np.inf
+        return new_group(plan.query, plan.chain, MOST_EXACT, remember, width=plan.width, points=self._points)
 
     def load(self, key: Key, state: bytes, store: StateStore) -> LoadedGroup:
         """A group from its state."""
@@ -406,28 +386,24 @@ class GroupRunner:
         """A group of a plan that the run had before, as this one goes on with it."""
         return moved_group(key, loaded, was, self.plan, self._split, store)
 
-    def _open(self, key: Key, header: dict[str, Any], arrays: Arrays, store: StateStore) -> tuple[AnyGroup, Log | None]:
+    def _open(self, key: Key, header: dict[str, Any], arrays: Arrays, store: StateStore) -> tuple[Group, Log | None]:
         """The group of a state, and where it lies, if not there."""
         if header.get("log") is None:
             return self._split(header, arrays), None
         where = Log.from_plain(header["log"])
         return log.read(self.plan, where, store, key, self._based), where
 
-    def _based(self, saved: bytes) -> LatestGroup:
+    def _based(self, saved: bytes) -> Group:
         """A group as it lies in the base of its log."""
-        header, arrays = from_value(saved, _WHAT)
-        (group,), _ = split_groups([header["group"]], arrays, self.plan.query, self._new_latest)
-        return group
+        return self._split(*from_value(saved, _WHAT))
 
-    def _split(self, header: dict[str, Any], arrays: Arrays) -> AnyGroup:
-        if self.plan.query.latest:
-            return split_groups([header["group"]], arrays, self.plan.query, self._new_latest)[0][0]
-        return split_groups([header["group"]], arrays, self.plan.query, self._new_group)[0][0]
+    def _split(self, header: dict[str, Any], arrays: Arrays) -> Group:
+        return split_groups([header["group"]], arrays, self.plan.query, self.empty)[0][0]
 
-    def _base(self, group: AnyGroup) -> bytes:
+    def _base(self, group: Group) -> bytes:
         return to_value(*self._joined(group))
 
-    def _joined(self, group: AnyGroup) -> tuple[dict[str, Any], Arrays]:
+    def _joined(self, group: Group) -> tuple[dict[str, Any], Arrays]:
         """The inverse of `_split`."""
         return {"group": save_group(group)}, join_groups([group], len(self.plan.query.names), self.plan.id)
 
@@ -435,7 +411,6 @@ class GroupRunner:
         self, key: Key, then: LoadedGroup, turn: GroupTurn | None, store: StateStore, *, forgotten: bool
     ) -> None:
         """Where a group is large, only what has reached it is written."""
-        assert isinstance(then.group, LatestGroup)
         if forgotten:
             log.clear(then.log, store, key)
             return

@@ -15,8 +15,7 @@ import pyarrow as pa
 
 from fogline.arrays import Flags, Floats, Ints, Revisions, objects
 from fogline.carry import Coming, carry_over, join_standing, standing_of
-from fogline.engine.current import LatestGroup
-from fogline.engine.store import AnyGroup
+from fogline.engine.group import Group
 from fogline.impute.fill import needs_of, put, why_rejected
 from fogline.impute.scoring import Scorer
 from fogline.intake import refused_first
@@ -137,10 +136,10 @@ class Carrying:
         names = plan.query.names
         self.columns = np.array([names.index(name) for name in plan.query.carry], np.int64)
 
-    def carry(self, piece: DecodedRows, removals: RowBlock | None, group: AnyGroup, clock: float) -> DecodedRows:
+    def carry(self, piece: DecodedRows, removals: RowBlock | None, group: Group, clock: float) -> DecodedRows:
         """The piece, of rows of one group that are due, with what they carry over."""
         rows, query, d = piece.rows, self.plan.query, len(self.plan.query.names)
-        if not isinstance(group, LatestGroup) or not np.isnan(rows.uncertain.lo[:, self.columns]).any():
+        if not np.isnan(rows.uncertain.lo[:, self.columns]).any():
             return piece
         number: dict[object, int] = {}
         taken = np.array([k for k in range(len(rows.arrived)) if k not in rows.refused], np.int64)
@@ -369,7 +368,7 @@ class Settling:
         return 0.0 if self.recall is None else self.recall.sensors.longest
 
     def settle(
-        self, key: Key, state: bytes | None, rows: RowBlock, clock: float, store: StateStore, group: AnyGroup
+        self, key: Key, state: bytes | None, rows: RowBlock, clock: float, store: StateStore, group: Group
     ) -> Settled:
         """The rows of a group as its live set takes them, with what is to be reported of them; and the readings then.
 
@@ -395,7 +394,7 @@ class Settling:
         state: bytes | None,
         rows: RowBlock,
         removals: RowBlock | None,
-        group: AnyGroup,
+        group: Group,
         clock: float,
         store: StateStore,
     ) -> tuple[DecodedRows, list[Key], Flags]:

@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Batch, Delta, Flags, Floats, Ints
-from fogline.engine.current import LatestGroup
 from fogline.engine.group import advance_all
 from fogline.engine.groups import MOST_EXACT, Changes, Groups
 from fogline.engine.store import (
@@ -120,7 +119,7 @@ def fits(loaded: LoadedGroup) -> bool:
         return False
     if not ahead.holds_nothing:
         return False
-    if isinstance(loaded.group, LatestGroup) and len(loaded.group.names.number) > ROWS:
+    if loaded.group.ids > ROWS:
         return False
     if loaded.group.window is not None and loaded.group.window.size > ROWS:
         return False

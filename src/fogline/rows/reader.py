@@ -356,6 +356,12 @@ def lifetime_of(query: Query, kind: pa.DataType | None) -> float:
     return length_in(query.lifetime, "lifetime", query, kind)
 
 
+def remembered(query: Query, kind: pa.DataType | None) -> float:
+    """How long an id that was removed is known to be so, in units of the clock."""
+    length = query.lifetime if query.remember_removed is None else query.remember_removed
+    return np.inf if length is None else length_in(length, "remember_removed", query, kind)
+
+
 def length_in(length: Any, what: str, query: Query, kind: pa.DataType | None) -> float:
     """A length of time of the query in units of its clock."""
     numeric, plain = kind is not None and not pa.types.is_timestamp(kind), is_number(length)
