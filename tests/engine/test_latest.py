@@ -162,7 +162,7 @@ def test_every_listed_tick_has_its_answer(listed):
 RARE = {
     "few guards are remembered, so they are many": [(current, "GUARDS", 1)],
     "markers are forgotten at every tick": [(current, "FORGET_FROM", 0)],
-    "gaps are closed at every tick": [(current, "COMPACT_FROM", 0), (current, "WASTE", 1)],
+    "gaps are closed at every tick": [(live, "COMPACT_FROM", 0), (live, "WASTE", 1)],
     "equal rows are judged once": [(live, "MANY", 0)],
     "no row keeps sums": [(live, "MOST_SUMMED", 1)],
     "open rows are sorted at every tick": [(current, "UNSORTED", 0)],
@@ -212,8 +212,8 @@ def test_guards_are_known_by_their_new_slots_when_gaps_were_closed():
     together = {"f": 0, "x": 5, "g": HALF, "h": HALF}
     for left in "gh":
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(current, "COMPACT_FROM", 0)
-            patch.setattr(current, "WASTE", 1)
+            patch.setattr(live, "COMPACT_FROM", 0)
+            patch.setattr(live, "WASTE", 1)
             assert one_by_one("2/5", together, {"f": 1}, {left: 1}) == {"x", "g", "h"} - {left}
 
 

@@ -22,8 +22,8 @@ from fogline.engine.current import Current
 from fogline.engine.group import Group
 from fogline.engine.groups import Live
 from fogline.kernels.dominance import chance_to_dominate, dominates
+from fogline.kernels.judge import TOO_MANY
 from fogline.kernels.judge import guards_of as guards_among
-from fogline.kernels.latest import TOO_MANY
 from fogline.kernels.states import DOMINATED, IN, OUT
 from fogline.kernels.uncertain import ends
 from fogline.query import TOLERANCE

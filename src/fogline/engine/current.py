@@ -45,7 +45,7 @@ from fogline.arrays import (
     UncertainRows,
 )
 from fogline.engine.group import Group, Incoming, WindowGroup
-from fogline.engine.groups import COMPACT_FROM, NOT_SCREENED, Changes, Live
+from fogline.engine.groups import NOT_SCREENED, Changes, Live
 from fogline.engine.revise import Fill
 from fogline.engine.slots import NO_SLOTS, Slots, longer
 from fogline.kernels.latest import OVER, current, hand_over_now
@@ -153,7 +153,6 @@ class Names:
 # --- Slots and ticks --------------------------------------------------------------------------------------------------
 
 GUARDS = 8  # so many are remembered of a row that is out
-WASTE = 2  # gaps are closed when there are so many slots for each row
 UNSORTED = 64  # fewer open slots than this are not worth sorting
 
 
@@ -241,17 +240,9 @@ class Current(Live):
     def _new_slots(self, d: int, known: int, shared: UncertainRows | None, groups: int) -> CurrentSlots:
         return CurrentSlots(d, self.limits.instances, known, shared)
 
-    def tidy(self) -> bool:
-        """Now and then close gaps and choose better cut points. Have slots got other numbers?"""
-        s, moved = self.slots, False
-        if s.used > COMPACT_FROM and s.used > WASTE * self.alive:
-            self.opened = s.compact_with(self.opened)
-            moved = True
-        elif s.used > 4 * s.coded:
-            s.recode(s.view())
-        if s.filled > 2 * s.packed + 4096:
-            s.pack_sums()
-        return moved
+    def compact(self) -> None:
+        """Close the gaps between slots: they get other numbers, in the same order."""
+        self.opened = self.slots.compact_with(self.opened)
 
     def change(self, now: float, rows: Batch | None, leaving: Leaving = NONE_LEAVES) -> tuple[Changes, Ints]:
         """One tick: rows leave, those that have expired too, others enter, what that concerns is judged.

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from fogline.arrays import DOMINATED_BY, Batch, Delta, Flags, Floats, Ints, Removals, Revisions, UncertainRows
-from fogline.engine.groups import COMPACT_FROM, Changes, Groups, Live
+from fogline.engine.groups import COMPACT_FROM, WASTE, Changes, Groups, Live
 from fogline.engine.revise import Fill, Note
 from fogline.engine.window import CountWindow, moved_expiries, named_in
 from fogline.kernels.tick import NO_DOMINATOR, sure_dominators
@@ -313,7 +313,7 @@ def _ticks(groups: Groups, now: Floats, rows: Batch, group: Ints, odd: Flags) ->
     while True:
         tick = np.minimum(np.where(at < end, arrived[at], np.inf), records["soon"])
         more = (tick <= now) & np.isfinite(tick)
-        odd |= more & (records["used"] > COMPACT_FROM) & (2 * records["alive"] < records["used"])
+        odd |= more & (records["used"] > COMPACT_FROM) & (records["used"] > WASTE * records["alive"])
         which = np.flatnonzero(more & ~odd)
         if not len(which):
             return

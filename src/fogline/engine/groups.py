@@ -60,6 +60,7 @@ Changes = Any  # (n,) CHANGE
 NOT_SCREENED: Floats = np.empty(0)
 SHADOWED = ("max_corner", "min_corner", "guard", "joint")  # kept out for life: by Lemma 2, Lemma 3, one, several
 COMPACT_FROM = 64  # fewer slots than this are not worth closing gaps for
+WASTE = 2  # gaps are closed when there are so many slots for each row
 MOST_EXACT = 1_000_000  # instances of a row; the probability of a row of more may be bracketed
 MANY = 256  # rows to judge at once for which it pays to sort the others first
 WIDTH = 1e-3  # a bracket narrower than this is narrow enough, …
@@ -365,7 +366,7 @@ class Live(Groups):
 
         Returns what changed.
         """
-        self._tidy()  # not later: the leave of a member that dies now is still to be reported
+        self.tidy()  # not later: the leave of a member that dies now is still to be reported
         s, origin, instants = self.slots, NO_SLOTS, np.array([now], np.float64)
         self.returned = None
         if revisions is not None:
@@ -379,15 +380,21 @@ class Live(Groups):
             return self.step(self._all, instants, self._nothing, self._none)
         return self.step(self._all, instants, rows, np.array([0, len(rows.arrived)]), origin)
 
-    def _tidy(self) -> None:
-        """Now and then close gaps and choose better cut points."""
+    def tidy(self) -> bool:
+        """Now and then close gaps and choose better cut points. Have slots got other numbers?"""
         s, used = self.slots, self.slots.used
-        if used > COMPACT_FROM and 2 * self.alive < used:
-            s.compact()
+        moves = used > COMPACT_FROM and used > WASTE * self.alive
+        if moves:
+            self.compact()
         elif used > 4 * s.coded:
             s.recode(s.view())
         if s.filled > 2 * s.packed + 4096:
             s.pack_sums()
+        return moves
+
+    def compact(self) -> None:
+        """Close the gaps between slots: they get other numbers."""
+        self.slots.compact()
 
     def reveal(self) -> None:
         """Fill in all of which only bounds are known, to be looked at; no probability changes by it."""

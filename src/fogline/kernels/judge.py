@@ -31,7 +31,7 @@ from fogline.kernels.instances import (
     parts_for,
     scratch_of,
 )
-from fogline.kernels.sorting import ascending, side_by_side
+from fogline.kernels.sorting import argsort, ascending, side_by_side
 from fogline.kernels.states import HEAVY, IN, OUT
 from fogline.kernels.sums import account, clear, left_by, spared, total
 from fogline.kernels.words import BLOCK, any_covers, covers
@@ -294,15 +294,110 @@ def add_up(live, o, near, threshold, cursor, scratch):
     return cursor
 
 
+# --- The same, where guards are remembered ----------------------------------------------------------------------------
+#
+# Where any row may be replaced, a row that is out waits for no instant: it remembers the few rows that together keep it
+# out, or that those are many (see `latest`).
+
+NO_GUARD, TOO_MANY = -1, -2  # in place of a guard: there is none; there are more than there is room for
+
+
 @inner
-def follow(live, o, first, cursor):
+def likeliest_first(live, near, ends, chances):
+    """Sort `near` by how likely each dominates the best instance, ends[1]; `chances` gets those, in that order."""
+    n = near.shape[0]
+    keys, before = np.empty(n), near.copy()
+    for k in range(n):
+        keys[k] = -dominates_point(live.uncertain, near[k], ends, 1)
+    order = argsort(keys)
+    for k in range(n):
+        near[k], chances[k] = before[order[k]], -keys[order[k]]
+
+
+@inner
+def remember(guards, o, near, taken):
+    """The first `taken` of `near` guard o."""
+    most = guards.joint.shape[1]
+    for k in range(most):
+        guards.joint[o, k] = TOO_MANY if taken > most else near[k] if k < taken else NO_GUARD
+
+
+@inner
+def enough(chances, threshold):
+    """How many of the chances, in their order, push what is left to the threshold; all, if it takes all."""
+    left = 1.0
+    for k in range(chances.shape[0]):
+        left *= spared(chances[k])
+        if left <= threshold:
+            return k + 1
+    return chances.shape[0]
+
+
+@inner
+def guarded_surely(live, guards, o, near):
+    """Does one of `near` surely dominate o by their distributions? Then it guards o: at alpha 0 only that does."""
+    for k in range(near.shape[0]):
+        if surely_dominates(live.uncertain, near[k], o):
+            remember(guards, o, near[k:], 1)
+            return True
+    return False
+
+
+@inner
+def guard_out(live, guards, o, near, limits, coarse, scratch):
+    """Do o's dominators keep it out, by less than all its instances and all of them? Remembers the guards, if so.
+
+    `near` lies with the likeliest first. Returns whether, and whether all its instances were asked.
+    """
+    until, summed, taken = kept_out(live, o, near, limits, coarse, scratch)
+    if until > -np.inf:
+        remember(guards, o, near, taken)
+    return until > -np.inf, summed
+
+
+@inner
+def few_guard_out(live, guards, o, opened, strong, limits, near, ends, coarse, scratch):
+    """As `few_keep_out`, for rows that remember their guards: the dominators found so far, the likeliest first.
+
+    Returns how many there are, whether they keep o out, and whether that was asked of all its instances.
+    """
+    threshold, n = limits.threshold, opened.shape[0]
+    chances = np.empty(n)
+    write_ends(live.uncertain, o, ends)
+    m, end, left, until = 0, n, 1.0, np.inf
+    most = FIRST * GROWTH if threshold >= 0.0 and live.columns.instances[o] != 1 else n + 1
+    while True:
+        m, end, left, until = more_dominators(live, o, opened, strong, threshold, most, near, ends, m, end, left, until)
+        if threshold < 0.0:
+            return m, guarded_surely(live, guards, o, near[:m]), False
+        likeliest_first(live, near[:m], ends, chances)
+        if left <= threshold:
+            remember(guards, o, near[:m], enough(chances[:m], threshold))
+            return m, True, False
+        out, summed = guard_out(live, guards, o, near[:m], limits, coarse, scratch)
+        if out or end == 0:
+            return m, out, summed
+        most *= GROWTH
+
+
+# --- The loop ---------------------------------------------------------------------------------------------------------
+
+
+@inner
+def follow(live, guards, o, first, cursor):
     """Row o is the same as `first`, which has just been judged: so is it. Returns the new end of the sums.
 
-    Each may dominate the other, and one that keeps the other out does so only as long as it lives.
+    Each may dominate the other, and one that keeps the other out does so only as long as it lives; what guards one of
+    them guards the other.
     """
     columns, sums, instances = live.columns, live.sums, live.columns.instances[first]
     columns.state[o], columns.probability[o], columns.within[o] = columns.state[first], columns.probability[first], 0.0
-    columns.until[o] = columns.until[first] if instances == 1 else min(columns.until[first], columns.expires[first])
+    if guards is None:
+        columns.until[o] = columns.until[first] if instances == 1 else min(columns.until[first], columns.expires[first])
+    else:
+        columns.until[o] = -np.inf if columns.state[o] == IN else np.inf
+        for k in range(guards.joint.shape[1]):
+            guards.joint[o, k] = first if guards.joint[first, k] == o else guards.joint[first, k]
     if columns.state[o] == IN:
         columns.at[o] = cursor
         for k in range(instances):
@@ -314,62 +409,76 @@ def follow(live, o, first, cursor):
 
 
 @inner
-def judge(live, opened, due, limits, pruned, cursor, near, room):
-    """Judge the rows `due` against all that are open. A member's sums are written from `cursor` on.
+def keep_out(live, o, opened, strong, bulk, steps, limits, pruned, near, ends, coarse, scratch):
+    """Do others keep o out? Then it is written until when, and whether that is for life.
 
-    Writes state (OUT, IN, HEAVY), probability and until; returns how many probabilities were worked out, how many rows
-    are HEAVY, and the new end of the sums. `near` (open slots,) and `room` (see `scratch_of`) are worked in.
+    Returns how many of `near` can dominate it, whether they keep it out, and whether all its instances were asked.
     """
-    strong = words_of(live.columns.word_hi, opened)
-    return judge_some(live, opened, strong, False, None, due, None, limits, pruned, cursor, near, room)
+    threshold, summed = limits.threshold, False
+    if steps is None:
+        m, until, summed = few_keep_out(live, o, opened, strong, limits, near, ends, coarse, scratch)
+    else:
+        write_ends(live.uncertain, o, ends)
+        if bulk and not is_crowded(steps, ends):
+            m, until = dominators_on(live, o, steps, threshold, near, ends)
+        else:
+            m, until, summed = few_keep_out(live, o, opened, strong, limits, near, ends, coarse, scratch)
+    if threshold < 0.0:
+        until = surely_out(live, o, near[:m])
+    elif until == -np.inf:
+        until, summed, _ = kept_out(live, o, near[:m], limits, coarse, scratch)
+    if until > -np.inf:
+        shut_out(live, o, near[:m], until, limits.least, pruned)
+    return m, until > -np.inf, summed
 
 
 @inner
-def judge_some(live, opened, strong, bulk, steps, due, again, limits, pruned, cursor, near_room, room):
-    """`judge`, where equal rows lie side by side (`again`: as the one before), and dominators are looked for in sorted
-    columns (`bulk`, `steps`). Both None: they are as they are. `strong`: the words of what is open, side by side."""
-    uncertain, columns, threshold = live.uncertain, live.columns, limits.threshold
+def judge(live, guards, opened, strong, bulk, steps, due, again, limits, pruned, cursor, near, room):
+    """Judge the rows `due` against all that are open. A member's sums are written from `cursor` on.
+
+    Writes state (OUT, IN, HEAVY), probability and until; returns how many probabilities were worked out, how many rows
+    are HEAVY, and the new end of the sums. `strong`: the words of what is open, side by side. `again`: equal rows lie
+    side by side, and these are as the one before. `bulk`, `steps`: dominators are looked for in sorted columns.
+    `pruned` (4,) counts rows that are kept out for life, or `guards` are remembered; the other is None. `near` (open
+    slots,) and `room` (see `scratch_of`) are worked in.
+    """
+    columns, d = live.columns, live.uncertain.lo.shape[1]
     evaluations, heavy = 0, 0
-    scratch, coarse, ends = scratch_of(room), grid_of(room, uncertain.lo.shape[1]), np.empty((2, uncertain.lo.shape[1]))
+    scratch, coarse, ends = scratch_of(room), grid_of(room, d), np.empty((2, d))
     m = first = 0  # possible dominators of, and, the last row that was not the same as the one before
     kind, expiry = -1, 0.0
     for k in range(due.shape[0]):
         o = due[k]
         if again is not None and again[k]:
-            cursor = follow(live, o, first, cursor)
+            cursor = follow(live, guards, o, first, cursor)
             heavy += columns.state[o] == HEAVY
-            if is_new_shadow(columns, o):
+            if pruned is not None and is_new_shadow(columns, o):
                 if kind < 0 or columns.expires[o] != expiry:  # for equal rows that live as long it is the same
-                    kind = lemma(uncertain, columns.expires, near_room[:m], o, limits.least)
+                    kind = lemma(live.uncertain, columns.expires, near[:m], o, limits.least)
                     expiry = columns.expires[o]
                 columns.counted[o] = True
                 pruned[kind] += 1
             continue
         first, kind = o, -1
         columns.state[o], columns.within[o] = OUT, 0.0
-        summed = False
-        if steps is None:
-            m, until, summed = few_keep_out(live, o, opened, strong, limits, near_room, ends, coarse, scratch)
-        else:
-            write_ends(uncertain, o, ends)
-            if bulk and not is_crowded(steps, ends):
-                m, until = dominators_on(live, o, steps, threshold, near_room, ends)
-            else:
-                m, until, summed = few_keep_out(live, o, opened, strong, limits, near_room, ends, coarse, scratch)
-        near = near_room[:m]
-        if threshold < 0.0:
-            until = surely_out(live, o, near)
-        elif until == -np.inf:
-            until, summed, _ = kept_out(live, o, near, limits, coarse, scratch)
+        out = summed = False
+        if pruned is not None:
+            m, out, summed = keep_out(live, o, opened, strong, bulk, steps, limits, pruned, near, ends, coarse, scratch)
+        if guards is not None:
+            columns.until[o] = np.inf
+            m, out, summed = few_guard_out(live, guards, o, opened, strong, limits, near, ends, coarse, scratch)
         evaluations += summed
-        if until > -np.inf:
-            shut_out(live, o, near, until, limits.least, pruned)
-        elif columns.instances[o] == 0:
+        if out:
+            continue
+        if columns.instances[o] == 0:
             columns.state[o] = HEAVY
             heavy += 1
         else:
             evaluations += 1
-            cursor = add_up(live, o, near, threshold, cursor, scratch)
+            cursor = add_up(live, o, near[:m], limits.threshold, cursor, scratch)
+        if guards is not None:
+            remember(guards, o, near, guards.joint.shape[1] + 1)
+            columns.until[o] = -np.inf if columns.state[o] == IN else np.inf
     return evaluations, heavy, cursor
 
 

@@ -36,29 +36,25 @@ import numpy as np
 from fogline.arrays import SHARED, Arrivals, Columns, Floats, Guards, Limits, LiveSet, Round, Sums, UncertainRows
 from fogline.kernels.admit import count_up
 from fogline.kernels.compile import inner, kernel
-from fogline.kernels.dominance import dominates, dominates_point, surely_dominates, write_ends
-from fogline.kernels.instances import grid_of, scratch_of
-from fogline.kernels.judge import FIRST, GROWTH, add_up, follow, kept_out, more_dominators, words_of
+from fogline.kernels.dominance import dominates
+from fogline.kernels.instances import scratch_of
+from fogline.kernels.judge import NO_GUARD, TOO_MANY, judge, words_of
 from fogline.kernels.sorting import argsort, in_order, same_box, side_by_side
 from fogline.kernels.states import (
     DEAD,
     DOMINATED,
     HAS_EXPIRED,
     HAS_SUCCESSOR,
-    HEAVY,
     IN,
     IS_GONE,
     OUT,
     enter,
     has_bounds_only,
 )
-from fogline.kernels.sums import shift, spared
+from fogline.kernels.sums import members_of, shift
 from fogline.kernels.tick import BRACKET, DONE, FILL, GROW, arriving, changed, report, room_for
 from fogline.kernels.uncertain import write_cells
 from fogline.kernels.words import BLOCK, any_covered, any_covers, covers
-
-NO_GUARD, TOO_MANY = -1, -2  # in place of a guard: there is none; there are more than there is room for
-
 
 # --- Dominated rows ---------------------------------------------------------------------------------------------------
 
@@ -207,128 +203,6 @@ def unguarded(live, guards, opened, died):
             if columns.state[g] == DEAD:
                 columns.until[c] = -np.inf
                 break
-
-
-@inner
-def likeliest_first(live, near, ends, chances):
-    """Sort `near` by how likely each dominates the best instance, ends[1]; `chances` gets those, in that order."""
-    n = near.shape[0]
-    keys, before = np.empty(n), near.copy()
-    for k in range(n):
-        keys[k] = -dominates_point(live.uncertain, near[k], ends, 1)
-    order = argsort(keys)
-    for k in range(n):
-        near[k], chances[k] = before[order[k]], -keys[order[k]]
-
-
-@inner
-def remember(guards, o, near, taken):
-    """The first `taken` of `near` guard o."""
-    most = guards.joint.shape[1]
-    for k in range(most):
-        guards.joint[o, k] = TOO_MANY if taken > most else near[k] if k < taken else NO_GUARD
-
-
-@inner
-def enough(chances, threshold):
-    """How many of the chances, in their order, push what is left to the threshold; all, if it takes all."""
-    left = 1.0
-    for k in range(chances.shape[0]):
-        left *= spared(chances[k])
-        if left <= threshold:
-            return k + 1
-    return chances.shape[0]
-
-
-@inner
-def guarded_surely(live, guards, o, near):
-    """Does one of `near` surely dominate o by their distributions? Then it guards o: at alpha 0 only that does."""
-    for k in range(near.shape[0]):
-        if surely_dominates(live.uncertain, near[k], o):
-            remember(guards, o, near[k:], 1)
-            return True
-    return False
-
-
-@inner
-def guard_out(live, guards, o, near, limits, coarse, scratch):
-    """Do o's dominators keep it out, by less than all its instances and all of them? Remembers the guards, if so.
-
-    `near` lies with the likeliest first. Returns whether, and whether all its instances were asked.
-    """
-    until, summed, taken = kept_out(live, o, near, limits, coarse, scratch)
-    if until > -np.inf:
-        remember(guards, o, near, taken)
-    return until > -np.inf, summed
-
-
-@inner
-def few_guard_out(live, guards, o, opened, strong, limits, near, chances, ends, coarse, scratch):
-    """As `judge.few_keep_out`, for rows that remember their guards: the dominators found so far, the likeliest first.
-
-    Returns how many there are, whether they keep o out, and whether that was asked of all its instances.
-    """
-    threshold, n = limits.threshold, opened.shape[0]
-    write_ends(live.uncertain, o, ends)
-    m, end, left, until = 0, n, 1.0, np.inf
-    most = FIRST * GROWTH if threshold >= 0.0 and live.columns.instances[o] != 1 else n + 1
-    while True:
-        m, end, left, until = more_dominators(live, o, opened, strong, threshold, most, near, ends, m, end, left, until)
-        if threshold < 0.0:
-            return m, guarded_surely(live, guards, o, near[:m]), False
-        likeliest_first(live, near[:m], ends, chances)
-        if left <= threshold:
-            remember(guards, o, near[:m], enough(chances[:m], threshold))
-            return m, True, False
-        out, summed = guard_out(live, guards, o, near[:m], limits, coarse, scratch)
-        if out or end == 0:
-            return m, out, summed
-        most *= GROWTH
-
-
-@inner
-def follow_guarded(live, guards, o, first, cursor):
-    """`judge.follow`: what guards one of two equal rows guards the other; and each may be a guard of the other."""
-    cursor = follow(live, o, first, cursor)
-    live.columns.until[o] = -np.inf if live.columns.state[o] == IN else np.inf
-    for k in range(guards.joint.shape[1]):
-        guards.joint[o, k] = first if guards.joint[first, k] == o else guards.joint[first, k]
-    return cursor
-
-
-@inner
-def judge_guarded(live, guards, opened, due, limits, room):
-    """As `judge.judge`, for rows that remember their guards."""
-    uncertain, columns, threshold = live.uncertain, live.columns, limits.threshold
-    evaluations, heavy, cursor = 0, 0, live.filled
-    scratch, coarse = scratch_of(room), grid_of(room, uncertain.lo.shape[1])
-    space = np.empty(opened.shape[0], np.int64)
-    strong, ends = words_of(columns.word_hi, opened), np.empty((2, uncertain.lo.shape[1]))
-    chances = np.empty(opened.shape[0])
-    due, again = side_by_side(uncertain, due, due.shape[0] >= limits.many)
-    first = 0  # the last row that was not the same as the one before
-    for k in range(due.shape[0]):
-        o = due[k]
-        if again[k]:
-            cursor = follow_guarded(live, guards, o, first, cursor)
-            heavy += columns.state[o] == HEAVY
-            continue
-        first = o
-        columns.state[o], columns.within[o], columns.until[o] = OUT, 0.0, np.inf
-        m, out, summed = few_guard_out(live, guards, o, opened, strong, limits, space, chances, ends, coarse, scratch)
-        near = space[:m]
-        evaluations += summed
-        if out:
-            continue
-        remember(guards, o, near, guards.joint.shape[1] + 1)
-        if columns.instances[o] == 0:
-            columns.state[o] = HEAVY
-            heavy += 1
-        else:
-            evaluations += 1
-            cursor = add_up(live, o, near, threshold, cursor, scratch)
-            columns.until[o] = np.inf if columns.state[o] != IN else -np.inf
-    return evaluations, heavy, cursor
 
 
 # --- Ticks ------------------------------------------------------------------------------------------------------------
@@ -491,17 +365,6 @@ def opening(live, guards, came, stay, went, w):
 
 
 @inner
-def members_among(columns, opened):
-    """The members of the answer."""
-    out, n = np.empty(opened.shape[0], np.int64), 0
-    for c in opened:
-        if columns.state[c] == IN:
-            out[n] = c
-            n += 1
-    return out[:n]
-
-
-@inner
 def due_among(columns, opened):
     """The open slots that are to be judged, and how many sums they may need."""
     out, n, room = np.empty(opened.shape[0], np.int64), 0, 0
@@ -574,12 +437,18 @@ def work(live, guards, rows, turn, limits, room, changes):
         left = FILL
     else:
         if came.shape[0] or went.shape[0]:
-            shift(live, members_among(live.columns, opened), came, went, limits, scratch_of(room))
+            members = np.empty(opened.shape[0], np.int64)
+            n = members_of(live.columns, opened, members)
+            shift(live, members[:n], came, went, limits, scratch_of(room))
         due, sums = due_among(live.columns, opened)
         if filled + sums > live.sums.logs.shape[0]:
             left = GROW
         elif due.shape[0]:
-            evaluations, heavy, filled = judge_guarded(live, guards, opened, due, limits, room)
+            due, again = side_by_side(live.uncertain, due, due.shape[0] >= limits.many)
+            strong, near = words_of(live.columns.word_hi, opened), np.empty(opened.shape[0], np.int64)
+            evaluations, heavy, filled = judge(
+                live, guards, opened, strong, False, None, due, again, limits, None, filled, near, room
+            )
             left = BRACKET if heavy else DONE
     if left == DONE and turn.report:
         hand_over(live, turn.before, turn.after)

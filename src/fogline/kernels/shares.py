@@ -18,7 +18,7 @@ from fogline.kernels.admit import count_up, end_or_hide, fewest_boxes, latest_on
 from fogline.kernels.compile import kernel
 from fogline.kernels.dominance import dominates
 from fogline.kernels.instances import ROOM, scratch_for
-from fogline.kernels.judge import corners_of, judge_some, words_of
+from fogline.kernels.judge import corners_of, judge, words_of
 from fogline.kernels.sorting import distinct_of, longest
 from fogline.kernels.states import DEAD, expire_slots, waiting
 from fogline.kernels.sums import shift
@@ -121,4 +121,4 @@ def judge_share(live, opened, strong, bulk, steps, due, again, limits, pruned, c
     """`judge` of a share of what is due; sums of new members lie from `cursor` on."""
     near = np.empty(opened.shape[0], np.int64)
     room = np.empty((8, max(limits.instances, ROOM) + live.uncertain.lo.shape[1]))
-    return judge_some(live, opened, strong, bulk, steps, due, again, limits, pruned, cursor, near, room)
+    return judge(live, None, opened, strong, bulk, steps, due, again, limits, pruned, cursor, near, room)

@@ -160,10 +160,10 @@ def best_instances(uncertain, came, went):
 
 
 @inner
-def members_of(columns, used, out):
-    """The slots of the answer, into `out`; returns how many."""
+def members_of(columns, which, out):
+    """Those of some slots that are in the answer, into `out`; returns how many."""
     n = 0
-    for c in range(used):
+    for c in which:
         if columns.state[c] == IN:
             out[n] = c
             n += 1

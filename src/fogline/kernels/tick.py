@@ -62,7 +62,7 @@ from fogline.kernels.admit import admit, count_up, dominate
 from fogline.kernels.compile import inner, kernel
 from fogline.kernels.dominance import dominates, low_end, surely_dominates, surely_dominates_other, write_ends
 from fogline.kernels.instances import scratch_of
-from fogline.kernels.judge import judge
+from fogline.kernels.judge import judge, words_of
 from fogline.kernels.states import (
     DEAD,
     DOMINATED,
@@ -365,7 +365,7 @@ def decide(live, group, lists, ends, limits, pruned, room):
     """The members' sums follow what came and went; open rows that are no longer known to be out are judged."""
     columns, used = live.columns, group.used
     if group.came > 0 or group.went > 0:
-        m = members_of(columns, used, lists[NEAR])
+        m = members_of(columns, range(used), lists[NEAR])
         came, went = lists[CAME, : group.came], lists[WENT, : group.went]
         shift(live, lists[NEAR, :m], came, went, limits, scratch_of(room))
         group.came = group.went = 0
@@ -377,7 +377,10 @@ def decide(live, group, lists, ends, limits, pruned, room):
     if a > 0 and a >= limits.many:
         return CROWD
     if a > 0:
-        evaluations, heavy, ends[1] = judge(live, opened, due, limits, pruned, ends[1], lists[NEAR], room)
+        strong, near = words_of(columns.word_hi, opened), lists[NEAR]
+        evaluations, heavy, ends[1] = judge(
+            live, None, opened, strong, False, None, due, None, limits, pruned, ends[1], near, room
+        )
         group.evaluations += evaluations
         if heavy:
             return BRACKET
