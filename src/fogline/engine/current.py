@@ -30,7 +30,6 @@ import numpy as np
 
 from fogline.arrays import (
     BOUNDS_ONLY,
-    CHANGE,
     SHARED,
     Arrivals,
     Batch,
@@ -56,7 +55,6 @@ from fogline.kernels.words import words
 from fogline.query import Query
 from fogline.rows.names import Contents
 
-NO_CHANGES: Changes = np.empty(0, CHANGE)
 NO_VERSION = np.iinfo(np.int64).min
 FORGET_FROM = 64  # fewer markers than this are not worth looking at
 
@@ -438,12 +436,10 @@ class LatestGroup(Group):
         """One tick: what changed of the answer."""
         rows, _, removals = come
         events = None if rows is None and removals is None else self._events(rows, removals)
-        if events is not None and not len(events.number):
-            return NO_CHANGES
         live, names, slots = self.live, self.names, self.live.slots
         if live.tidy():
             names.moved(slots.number[: slots.used])
-        if events is None:
+        if events is None or not len(events.number):
             report, expired = live.change(tick, None)
         else:
             if names.twice(events.number):
