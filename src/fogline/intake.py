@@ -252,7 +252,7 @@ class _Call:
         rows.refused.update((i, DUPLICATE) for i in which[self.known(which)].tolist())
 
     def known(self, which: Ints, version: Ints | None = None) -> Flags:
-        """(which,) the rows that tell their groups nothing new. What is newer than the clock does."""
+        """(which,) the rows that bring their groups nothing new. What is newer than the clock does."""
         out, arrived, groups = np.zeros(len(which), np.bool_), self.rows.arrived, self.monitor.groups
         behind = np.flatnonzero(arrived[which] <= self.monitor.clock)
         for key, at in self.groups_of(which[behind]).items():

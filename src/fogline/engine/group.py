@@ -116,7 +116,7 @@ class Group(ABC):
 
     @abstractmethod
     def knows(self, ids: Sequence[Any], time: Floats, version: Ints | None) -> Flags:
-        """(n,) which of these rows, from before the clock, tell nothing new: rows like these, or newer, were there."""
+        """(n,) which of these rows, from before the clock, bring nothing new: rows like these, or newer, were there."""
 
     def in_order(self, rows: Batch) -> Batch:
         """The rows of many instants as they are best taken at one."""
@@ -127,7 +127,7 @@ class Group(ABC):
         self.clock = now
 
     def ignore(self, time: Floats) -> None:
-        """Count rows of these times, which tell nothing new."""
+        """Count rows of these times, which bring nothing new."""
         self.stale += len(time)
         self.late += int(np.count_nonzero(time < self.clock))
 
