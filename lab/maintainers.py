@@ -1,13 +1,13 @@
 """Who keeps the skyline of uncertain rows, and how?
 
-A maintainer takes the rows of each tick as clouds and gives the answer of the tick (`Maintainer`). Four are raced:
-`Candidates` (the paper's `skyline`, with and without forgetting), `Tree` (the paper's `skyline_tree`: Fogline's own
-live set) and `Recompute` (moocore).
+A maintainer takes the rows of each tick as clouds and gives the answer of the tick (`Maintainer`). These are raced:
+`Candidates` (the paper's `skyline`, with and without forgetting), `Tree` (the paper's `skyline_tree`, corrected or as
+printed), `LiveSet` (`live`: Fogline's own) and `Recompute` (moocore).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
@@ -32,6 +32,9 @@ from lab.kernels.candidates import (
     refresh_lists,
     take_rows,
 )
+from lab.paper.framework import CORRECTED, PRINTED, SkyIDS
+from lab.paper.objects import Cell, Imputed
+from lab.paper.pruning import LEMMAS
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -127,8 +130,8 @@ def threshold_of(query: Query) -> float:
 # -------------------------------------------------------------------------------------------------------- Fogline's own
 
 
-class Tree:
-    """Fogline's own live set, fed with clouds that are imputed already (the paper's `skyline_tree`).
+class LiveSet:
+    """Fogline's own live set, fed with clouds that are imputed already.
 
     Maintenance compares the newcomers' boxes with those that are there. Query is what the paper calls refinement:
     members are updated by what came and went, and what is no longer known to be out is judged."""
@@ -157,6 +160,47 @@ def members(live: Live) -> TickAnswer:
     """The answer as the live set knows it. Not timed: it is there, and only written out."""
     slots = live.members()
     return answer_of(live.slots.id[slots].astype(np.int64), live.slots.columns.probability[slots])
+
+
+# ------------------------------------------------------------------------------------------------- the paper's own tree
+
+
+class Tree:
+    """The paper's skyline tree with its refinement (`lab/paper`), fed with clouds that are imputed already.
+
+    It is compiled as far as it walks over objects. Probabilities are lower bounds where Algorithm 5 needs no more.
+    """
+
+    def __init__(self, query: Query, *, form: str = CORRECTED, lemmas: Collection[int] = tuple(LEMMAS)) -> None:
+        self.system, self.spent = SkyIDS(query.alpha, form=form, lemmas=lemmas), TickTimes()
+
+    def advance(self, now: float, rows: Batch) -> TickAnswer:
+        began = perf_counter()
+        objects = imputed_objects(rows)
+        found = self.system.advance(now, objects)
+        took, query = perf_counter() - began, self.system.seconds["query"]
+        self.spent = TickTimes(0.0, took - query, query)
+        return answer_of(np.array(list(found), np.int64), np.array(list(found.values()), np.float64))
+
+    def fill(self, now: float, rows: Batch) -> None:
+        """As `advance`, but no answer is worked out."""
+        self.system.advance(now, imputed_objects(rows), refine=False)
+
+    def sizes(self) -> dict[str, int]:
+        return self.system.sizes()
+
+
+def imputed_objects(rows: Batch) -> list[Imputed]:
+    """The rows of a batch as the paper's objects."""
+    u = rows.uncertain
+    out = []
+    for i, (id, arrives, expires) in enumerate(zip(rows.id.tolist(), rows.arrived, rows.expires, strict=True)):
+        cells = []
+        for start, size, low in zip(u.start[i].tolist(), u.size[i].tolist(), u.lo[i].tolist(), strict=True):
+            end = start + size
+            cells.append(Cell.of(low) if start < 0 else Cell.of(u.value[start:end], u.weight[start:end]))
+        out.append(Imputed.of(id, arrives, expires, cells))
+    return out
 
 
 # ------------------------------------------------------------------------------------------------------ candidate lists
@@ -309,10 +353,15 @@ class Recompute:
 # -------------------------------------------------------------------------------------------------------------- by name
 
 
+SOME_LEMMAS = ((1,), (2,), (3,), (1, 2), (1, 3), (2, 3))  # all three is `skyline_tree`
 MAINTAINERS: dict[str, Callable[[Query], Maintainer]] = {
     "skyline": Candidates,
     "skyline_forgetting": partial(Candidates, forget=True),
     "skyline_tree": Tree,
+    "skyline_tree:printed": partial(Tree, form=PRINTED),
+    "skyline_tree:none": partial(Tree, lemmas=()),
+    **{f"skyline_tree:{'+'.join(map(str, some))}": partial(Tree, lemmas=some) for some in SOME_LEMMAS},
+    "live": LiveSet,
     "moocore": Recompute,
 }
 

@@ -14,7 +14,7 @@ part, neither in the truth nor in the answers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Protocol
@@ -38,10 +38,12 @@ from lab.case import ID, Case, LabError, matrix
 from lab.imputers import fitted
 from lab.imputers.fittable import fill
 from lab.imputers.rules import DD
-from lab.maintainers import Maintainer, Stopwatch, TickAnswer, TickTimes, Tree, answer_of, maintainer, members
+from lab.maintainers import LiveSet, Maintainer, Stopwatch, TickAnswer, TickTimes, Tree, answer_of, maintainer, members
+from lab.paper.access import INDEX
 from lab.paper.framework import CORRECTED, FORMS, SkyIDS
-from lab.paper.lattice import DataRepository
+from lab.paper.lattice import HISTOGRAMS, DataRepository
 from lab.paper.objects import Incomplete
+from lab.paper.pruning import LEMMAS
 
 FOGLINE, PAPER = "fogline", "paper"
 RIVALS = tuple(f"{one}+{two}" for one in ("DD", "mul", "con") for two in ("skyline", "skyline_tree"))
@@ -78,6 +80,13 @@ class Pair:
         self.spent = TickTimes(took, self.maintainer.spent.maintenance, self.maintainer.spent.query, began - start)
         return answer
 
+    def fill(self, now: int, rows: pa.Table) -> None:
+        """As `advance`, for what can do without an answer."""
+        if isinstance(self.maintainer, Tree):
+            self.maintainer.fill(now, self.impute(*self.read(rows)))
+        else:
+            self.advance(now, rows)
+
     def read(self, rows: pa.Table) -> tuple[Batch, Evidence]:
         """The rows with their gaps, and what the imputer may look at."""
         named = self.reader.read(rows, self.kinds)
@@ -93,7 +102,10 @@ class Pair:
 
 
 class TimedChain(Chain):
-    """A chain that adds up the seconds it spends on imputing."""
+    """A chain that adds up the seconds it spends on imputing: bounds, and distributions however they are asked for.
+
+    Groups ask `fill_sharing`, which is `fill` with an argument: both are timed, and neither twice.
+    """
 
     def __init__(self, chain: Chain, spent: Stopwatch) -> None:
         super().__init__(chain.imputers, chain.query, chain.sensors, values=chain.most, own=chain.own)
@@ -161,32 +173,47 @@ class Fogline:
 
 
 class PaperSystem:
-    """The paper's own system (`lab/paper`), in plain Python and NumPy: not to be timed beside compiled ones.
+    """The paper's own system (`lab/paper`), compiled where it walks over objects or samples.
 
-    Probabilities of its answer are lower bounds where Algorithm 5 needs no more.
+    Probabilities of its answer are lower bounds where Algorithm 5 needs no more. `access` and `first`: how samples of R
+    are found, and what is looked at before they are; `lemmas`: those in use.
     """
 
-    def __init__(self, case: Case, form: str = CORRECTED) -> None:
+    def __init__(
+        self,
+        case: Case,
+        form: str = CORRECTED,
+        *,
+        access: str = INDEX,
+        first: str = HISTOGRAMS,
+        lemmas: Collection[int] = tuple(LEMMAS),
+    ) -> None:
         if form not in FORMS:
             raise LabError(f"the paper's system has the forms {', '.join(FORMS)}; {form!r} is none of them.")
         self.case, self.spent = case, TickTimes()
         self.signs = np.array(case.query.signs, np.float64)
         names = case.query.names
         rules = case.rules or [str(rule) for rule in repository_of(FOGLINE, case).rules]
-        repository = DataRepository(
-            matrix(case.history, names) * self.signs, names, as_rules(rules), corrected=form == CORRECTED
-        )
-        self.system = SkyIDS(case.settings.alpha, repository, form=form)
+        past = matrix(case.history, names) * self.signs
+        repository = DataRepository(past, names, as_rules(rules), corrected=form == CORRECTED, access=access)
+        self.system = SkyIDS(case.settings.alpha, repository, form=form, first=first, lemmas=lemmas)
 
     def advance(self, now: int, rows: pa.Table) -> TickAnswer:
         began = perf_counter()
-        values = matrix(rows, self.case.query.names) * self.signs
-        ids, life = rows.column(ID).to_pylist(), self.case.settings.lifetime
-        arrivals = [Incomplete(id, now, now + life, point) for id, point in zip(ids, values, strict=True)]
+        arrivals = self._objects(now, rows)
         border = perf_counter() - began
         found = self.system.advance(now, arrivals)
         self.spent = TickTimes(**self.system.seconds, border=border)
         return answer_of(np.array(list(found), np.int64), np.array(list(found.values()), np.float64))
+
+    def fill(self, now: int, rows: pa.Table) -> None:
+        """As `advance`, but no answer is worked out."""
+        self.system.advance(now, self._objects(now, rows), refine=False)
+
+    def _objects(self, now: int, rows: pa.Table) -> list[Incomplete]:
+        values = matrix(rows, self.case.query.names) * self.signs
+        ids, life = rows.column(ID).to_pylist(), self.case.settings.lifetime
+        return [Incomplete(id, now, now + life, point) for id, point in zip(ids, values, strict=True)]
 
     def sizes(self) -> Mapping[str, int]:
         return self.system.sizes()
@@ -287,7 +314,7 @@ class Accuracy:
 def truth_answers(case: Case, at: Iterable[int]) -> dict[int, Ints]:
     """Tick -> the rows that are really in the skyline then."""
     wanted, answers = frozenset(at), {}
-    tree, last = Tree(case.query), max(wanted, default=-1)
+    tree, last = LiveSet(case.query), max(wanted, default=-1)
     for k in range(last + 1):
         answer = tree.advance(k, _complete(case, k))
         if k in wanted:

@@ -20,7 +20,7 @@ from lab.experiments.common import case_of
 from lab.experiments.pruning import pruned
 from lab.imputers.fittable import evidence_of
 from lab.imputers.rules import DD
-from lab.maintainers import Tree
+from lab.maintainers import LiveSet
 from lab.race import FOGLINE, Pair, race, system
 
 PAPER, APART = "paper", "apart"
@@ -35,9 +35,9 @@ def trials(scope: Scope) -> list[Knobs]:
 def measure(knobs: Knobs, scope: Scope) -> list[dict[str, Scalar]]:
     name = f"{knobs['set']}-apart" if knobs["generator"] == APART else str(knobs["set"])
     case = case_of(name, scope, ticks=0)
-    runner = system("DD-literal+skyline_tree", case)
+    runner = system("DD-literal+live", case)
     assert isinstance(runner, Pair)
-    assert isinstance(runner.maintainer, Tree)
+    assert isinstance(runner.maintainer, LiveSet)
     for k, rows in case.ticks():
         answer = runner.advance(k, rows)
     shares = pruned(runner.maintainer.group.live, case.settings.lifetime * case.settings.theta)
@@ -66,7 +66,7 @@ def _instances(imputing: object, case: Case) -> Ints:
 def _answer(case: Case, alpha: float) -> Ints:
     """The rows of the full window's answer."""
     other = replace(case, query=replace(case.query, alpha=alpha))
-    return race(other, system("DD-literal+skyline_tree", other), warm=0, at=[case.full]).answers[case.full].id
+    return race(other, system("DD-literal+live", other), warm=0, at=[case.full]).answers[case.full].id
 
 
 def read(frame: pd.DataFrame) -> Reading:

@@ -24,7 +24,7 @@ from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope, by_c
 from lab.experiments.common import SHORT, case_of, kind_of, sets
 from lab.imputers import imputer
 from lab.imputers.fittable import evidence_of
-from lab.maintainers import Tree
+from lab.maintainers import LiveSet
 from lab.race import FOGLINE, Pair, system
 
 EVERY = 20
@@ -39,9 +39,9 @@ def trials(scope: Scope) -> list[Knobs]:
 def pruning_measure(knobs: Knobs, scope: Scope) -> list[dict[str, Scalar]]:
     name = str(knobs["set"])
     case = case_of(name, scope, ticks=2 if scope.quick else EVERY + 1)
-    runner = system("DD+skyline_tree", case)
+    runner = system("DD+live", case)
     assert isinstance(runner, Pair)
-    assert isinstance(runner.maintainer, Tree)
+    assert isinstance(runner.maintainer, LiveSet)
     shares = []
     for k, rows in case.ticks():
         runner.advance(k, rows)

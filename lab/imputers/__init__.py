@@ -12,12 +12,13 @@ from fogline.errors import did_you_mean
 from lab.case import Case, LabError
 from lab.imputers.fittable import FittableImputer
 from lab.imputers.rivals import Con, Iterative, Knn, LastOfSensor, MeanOfHistory, Mul
-from lab.imputers.rules import DD
+from lab.imputers.rules import DD, ScannedDD
 from lab.imputers.sensors import FoglineDefault
 
 IMPUTERS: dict[str, Callable[[Case], FittableImputer]] = {
     "Fogline-past": lambda case: FoglineDefault(),
     "DD": lambda case: DD(case.rules),
+    "DD-scan": lambda case: ScannedDD(case.rules),
     "DD-literal": lambda case: DD(case.rules, values=None),
     "DD-held-out": lambda case: DD(case.rules, method="held-out"),
     "DD-context": lambda case: DD(case.rules, method="held-out", context=True),

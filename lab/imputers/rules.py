@@ -28,8 +28,11 @@ from fogline.kernels.uncertain import distinct
 from fogline.query import Query
 from fogline.repository import VALUES
 from fogline.repository.repository import Repository
+from fogline.repository.rules import as_rules
 from lab.case import Case, matrix
 from lab.imputers.fittable import evidence_of, fit_once, gathered
+from lab.paper.access import SCAN
+from lab.paper.lattice import DataRepository
 
 
 class DD(Eager):
@@ -76,6 +79,29 @@ class DD(Eager):
         if name in self.query.attributes:
             return rows.values[:, self.query.names.index(name)]
         return self.repository.history.columns[name].encode(rows.column(name))
+
+
+class ScannedDD(DD):
+    """The same rules, but every gap looks at all rows of R: what imputing by DDs is without an index."""
+
+    def fit(self, history: pa.Table, query: Query) -> None:
+        super().fit(history, query)
+        self.name = "DD-scan"
+        rules = as_rules(self.rules) if self.rules is not None else self.repository.rules
+        self.scanned = DataRepository(matrix(history, query.names), query.names, rules, access=SCAN)
+
+    def impute(self, rows: Evidence) -> dict[int, Distributions]:
+        parts = []
+        for j in range(len(self.query.names)):
+            which = np.flatnonzero(rows.missing[:, j])
+            if len(which):
+                lattice = self.scanned.lattices[j]
+                cells = [lattice.impute(lattice.select(rows.values[i]), rows.values[i]) for i in which]
+                size = np.array([len(cell.values) for cell in cells])
+                value, often = (np.concatenate([cell[part] for cell in cells]) for part in (0, 1))
+                found = Distributions(np.cumsum(size) - size, size, value, often, np.zeros(len(which), np.int64))
+                parts.append((j, which, fewer(found, self.values)))
+        return gathered(len(rows.values), parts)
 
 
 # ------------------------------------------------------------------------------------------ the most favourable reading

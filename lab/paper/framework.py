@@ -67,8 +67,10 @@ class SkyIDS:
         self.incomplete = self.imputed = 0
         self.seconds = dict.fromkeys(("imputation", "maintenance", "query"), 0.0)
 
-    def advance(self, now: Any, arrivals: Sequence[Incomplete | Imputed]) -> dict[Hashable, float]:
-        """One timestamp: the answer A_t, id -> probability (see `Refinement`)."""
+    def advance(
+        self, now: Any, arrivals: Sequence[Incomplete | Imputed], *, refine: bool = True
+    ) -> dict[Hashable, float]:
+        """One timestamp: the answer A_t, id -> probability (see `Refinement`); without `refine`, no answer is asked."""
         self.seconds = dict.fromkeys(self.seconds, 0.0)
         began = perf_counter()
         expired = self._expire(now)
@@ -76,6 +78,9 @@ class SkyIDS:
             if o.expires > now:
                 self._arrive(o)
         between = perf_counter()
+        if not refine:
+            self.refinement.forget()
+            return {}
         found = self.refinement.answer(
             [node.object for node in self.tree.top], self.store, self._dominators, added=bool(arrivals), expired=expired
         )

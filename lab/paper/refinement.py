@@ -23,7 +23,12 @@ class Refinement:
     def __init__(self, alpha: float) -> None:
         self.alpha = alpha
         self.last: dict[Hashable, float] = {}
+        self.fresh = False  # is `last` of the timestamp before?
         self.exact = 0  # how often Eq. 4 was worked out
+
+    def forget(self) -> None:
+        """The timestamp passes without an answer: the next one looks at all of layer 1."""
+        self.fresh = False
 
     def answer(
         self,
@@ -35,6 +40,7 @@ class Refinement:
         expired: set[Hashable],
     ) -> dict[Hashable, float]:
         """Algorithm 5: the objects of A_t, with their probabilities. `dominators`: slots of W_t."""
+        added, self.fresh = added or not self.fresh, True
         if not added and not expired:  # lines 1-2
             return self.last
         found = {} if added else {id: p for id, p in self.last.items() if id not in expired}  # lines 3-5

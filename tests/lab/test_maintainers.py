@@ -21,7 +21,8 @@ from tests import oracle
 from tests.contracts import agree, members
 from tests.strategies import streams
 
-EXACT = ("skyline", "skyline_forgetting", "skyline_tree")
+EXACT = ("skyline", "skyline_forgetting", "live")
+TREES = tuple(name for name in MAINTAINERS if name.startswith("skyline_tree"))
 
 
 def numbered(stream):
@@ -64,6 +65,15 @@ def test_every_maintainer_of_clouds_gives_the_true_answer_at_every_tick(stream, 
     stream = numbered(stream)
     for given_, true in zip(drive(name, stream), truths(stream), strict=True):
         agree(given_, true)
+
+
+@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(streams(window="expires"), st.sampled_from([name for name in TREES if "printed" not in name]))
+def test_the_papers_tree_corrected_answers_with_the_same_rows_and_with_lower_bounds(stream, name):
+    stream = numbered(stream)
+    for found, true in zip(drive(name, stream), truths(stream), strict=True):
+        assert found.keys() == true.keys()
+        assert all(p <= float(true[row]) + 1e-9 for row, p in found.items())
 
 
 @settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

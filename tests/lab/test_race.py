@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 import fogline as fl
+from fogline.impute.chain import Chain
 from lab.case import KINDS, LabError, Settings, real, synthetic
 from lab.experiments.calibration import pairs
 from lab.maintainers import TickAnswer
-from lab.race import RIVALS, accuracies, accuracy_of, race, repository_of, system, truth_answers
+from lab.race import (
+    RIVALS,
+    Fogline,
+    Pair,
+    PaperSystem,
+    accuracies,
+    accuracy_of,
+    race,
+    repository_of,
+    system,
+    truth_answers,
+)
 from tests.lab.conftest import SMALL
 from tests.lab.test_maintainers import EXACT
 
@@ -64,6 +78,44 @@ def test_the_papers_own_system_takes_rules_that_were_discovered_and_attributes_o
     at = range(case.length)
     paper, other = (race(case, system(name, case), at=at) for name in ("paper", "DD-literal+skyline"))
     assert all(np.array_equal(paper.answers[k].id, other.answers[k].id) for k in at)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_scan_of_R_imputes_like_the_repository_and_a_window_that_was_filled_without_answers_answers_alike(kind):
+    case = synthetic(kind, Settings(window=150, theta=10, history=3_000, ticks=6, xi=0.5))
+    at = range(case.full, case.length)
+    runs = [race(case, system(name, case), at=at).answers for name in ("DD+live", "DD-scan+live")]
+    same(*runs)
+    for name in ("DD+skyline_tree", "paper"):
+        one, other = system(name, case), system(name, case)
+        assert isinstance(other, Pair | PaperSystem)
+        for k, rows in case.ticks():
+            answer = one.advance(k, rows)
+            if k < case.full:
+                other.fill(k, rows)
+            else:
+                again = other.advance(k, rows)
+                assert answer.id.tolist() == again.id.tolist() == runs[0][k].id.tolist()
+
+
+def test_a_race_times_imputing_however_a_group_asks_for_it(copies, monkeypatch):
+    """Groups ask for distributions by `fill_sharing`, while they judge: seconds of imputing, and not of the query."""
+    runner = system("fogline", copies)
+    assert isinstance(runner, Fogline)
+    inside, asked = Chain.fill, list[float]()
+
+    def slowly(*args: Any, **kwargs: Any) -> Any:
+        asked.append(0.02)
+        time.sleep(0.02)
+        return inside(*args, **kwargs)
+
+    monkeypatch.setattr(Chain, "fill", slowly)
+    for k, rows in copies.ticks(0, 6):
+        before = len(asked)
+        runner.advance(k, rows)
+        assert runner.spent.imputation >= sum(asked[before:])
+        assert runner.spent.query < 0.02 or len(asked) == before
+    assert asked
 
 
 def test_imputing_single_values_moocore_gives_the_same_answers_too(motes):
