@@ -7,7 +7,8 @@ SIGKILL at random moments, each time resumed by the same command; then once more
 SIGKILL, with task retries on. The changes, read through Spark, must be the same rows. `--living`: rows are readings of
 sensors with gaps, which are revised when the sensor has spoken again; with `--lateness`, where their groups are.
 `--latest`: only the newest row of each id counts; of the ids, over a thousand in each group, some are removed.
-`--embedded`: the engine is this one process; its changes must also be those of Spark.
+`--embedded`: the engine is one process, a fork of one that has its kernels at hand; its changes must also be those of
+Spark.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +25,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic, sleep
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +36,8 @@ import fogline as fl
 from benchmarks.fit import below
 from fogline.runs.lock import LOCK
 from fogline.synthetic import Stream, rows
+from tests.chaos.zygote import Started, run_inside
+from tests.chaos.zygote import start as fork
 
 FILES, ROWS, SENSORS = 40, 500, 90
 IDS = 4_500  # of which the newest row counts, in three groups
@@ -52,11 +57,12 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         root = Path(folder)
         prepare(root, asked.living, asked.latest)
-        engine = "embedded" if asked.embedded else "spark"
-        start = partial(started, root, asked.lateness, engine)
+        words = ["-q", "q.yaml", "-r", "repo", "--files-per-batch", "2", "--lateness", str(asked.lateness)]
+        start = partial(forked if asked.embedded else started, root, words)
         run = partial(finished, start)
+        compare = partial(same, root, "calm", read=by_arrow if asked.embedded else by_spark)
         if asked.embedded:
-            run("cold")  # what is compiled is at hand from now on
+            run_inside(["run", "in", *words, "-o", "cold", "--engine", "embedded"], root)
         process = start("calm")
         began = at_work(root, process, "calm") if asked.embedded else monotonic()
         ended(process, "calm")
@@ -77,13 +83,13 @@ def main() -> None:
                 kills += 1
                 print(f"killed after {monotonic() - began:.1f} s, {batches(root / 'crashed')} batches written")
             elif kills < asked.kills:  # it came to its end: begin again elsewhere, for more kills
-                same(root, "calm", "crashed")
-                (root / "crashed").rename(root / f"done-{tries}")
+                compare("crashed")
+                shutil.rmtree(root / "crashed")
         run("crashed")
-        same(root, "calm", "crashed")
+        compare("crashed")
         print(f"{kills} kills of the {'engine' if asked.embedded else 'driver'}: the changes are those of the calm run")
         if asked.embedded:
-            finished(partial(started, root, asked.lateness, "spark"), "spark")
+            finished(partial(started, root, words), "spark")
             return same(root, "spark", "calm")
         killed = workers(root, start, chance, "workers")
         while killed < asked.worker_kills:
@@ -152,28 +158,33 @@ def count_revised(root: Path) -> None:
 
 
 ERRORS = "stderr"  # what the last run wrote there
-Start = Callable[..., subprocess.Popen[bytes]]
+Process = subprocess.Popen[bytes] | Started
+Start = Callable[..., Process]
 
 
-def started(root: Path, lateness: int, engine: str, output: str, master: str = "local[2]") -> subprocess.Popen[bytes]:
-    """`fogline run`, in a process group of its own."""
-    words = ["run", "in", "-q", "q.yaml", "-r", "repo", "-o", output, "--files-per-batch", "2", "--master", master]
-    words += ["--lateness", str(lateness), "--engine", engine]
+def started(root: Path, words: list[str], output: str, master: str = "local[2]") -> Process:
+    """`fogline run` on Spark, in a process group of its own."""
     python = [sys.executable, "-c", "from fogline.cli import app; app()"]
+    more = ["-o", output, "--master", master, "--engine", "spark"]
     with (root / ERRORS).open("wb") as file:
-        return subprocess.Popen([*python, *words], cwd=root, start_new_session=True, stderr=file)
+        return subprocess.Popen([*python, "run", "in", *words, *more], cwd=root, start_new_session=True, stderr=file)
+
+
+def forked(root: Path, words: list[str], output: str) -> Process:
+    """The same with the embedded engine, in a process group of its own that need not import anything."""
+    return fork(["run", "in", *words, "-o", output, "--engine", "embedded"], root)
 
 
 def finished(start: Start, output: str) -> None:
     ended(start(output), output)
 
 
-def ended(process: subprocess.Popen[bytes], output: str) -> None:
+def ended(process: Process, output: str) -> None:
     if process.wait():
         sys.exit(f"the run into {output} failed")
 
 
-def at_work(root: Path, process: subprocess.Popen[bytes], output: str) -> float:
+def at_work(root: Path, process: Process, output: str) -> float:
     """When this process has begun with its output: half of its time goes by before that."""
     lock = root / output / LOCK
     while process.poll() is None and not (lock.exists() and str(process.pid) in lock.read_text()):
@@ -192,7 +203,7 @@ def workers(root: Path, start: Start, chance: random.Random, output: str) -> int
         if there and process.poll() is None:
             os.kill(chance.choice(there), signal.SIGKILL)
             killed += 1
-    if process.returncode:
+    if process.wait():
         last = (root / ERRORS).read_text(errors="replace").strip().splitlines()[-5:]
         sys.exit("\n".join([f"after {killed} kills of workers the run failed:", *last]))
     same(root, "calm", output)
@@ -214,13 +225,22 @@ def batches(output: Path) -> int:
     return len(list(output.glob("health/*.parquet")))
 
 
-def same(root: Path, one: str, other: str) -> None:
-    """The changes of both, as Spark reads them."""
-    spark = fl.spark.session(master="local[2]")
-    changes = []
-    for name in (one, other):
-        df = spark.read.parquet(str(root / name / "changes"))
-        changes.append(sorted(map(tuple, df.collect()), key=repr))
+Read = Callable[[Path], list[tuple[Any, ...]]]
+
+
+def by_spark(folder: Path) -> list[tuple[Any, ...]]:
+    """The changes, as Spark reads them."""
+    return list(map(tuple, fl.spark.session(master="local[2]").read.parquet(str(folder)).collect()))
+
+
+def by_arrow(folder: Path) -> list[tuple[Any, ...]]:
+    """The same as Arrow reads them, in a moment."""
+    return [tuple(row.values()) for row in pq.read_table(folder).to_pylist()]
+
+
+def same(root: Path, one: str, other: str, read: Read = by_spark) -> None:
+    """The changes of both."""
+    changes = [sorted(read(root / name / "changes"), key=repr) for name in (one, other)]
     if changes[0] != changes[1]:
         sys.exit(
             f"{other}: {len(changes[1])} changes, {len(set(changes[1]) ^ set(changes[0]))} of them differ from {one}"

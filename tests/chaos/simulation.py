@@ -23,7 +23,7 @@ from tests.chaos.sim_state import sizes
 from tests.chaos.sim_streams import MODES, World, world
 
 PART, FOLDER = "simulation", "folder"
-SCHEDULES = 3  # of one stream
+SCHEDULES = 6  # of one stream: the undisturbed run and its judge take as long as two of them
 STREAMS = 50  # of one case
 FOLDERS = 20  # the same, where each has an output folder
 TRIES = 200  # to do without a row of a find
