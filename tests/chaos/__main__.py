@@ -1,7 +1,7 @@
 """Which cases are run, and in which order?
 
     python -m tests.chaos [--part kills --part io …] [--seeds 0:10] [--minutes N] [--ledger build/chaos.jsonl]
-                          [--only KEY] [--report FILE.md]
+                          [--scenario NAME] [--only KEY] [--report FILE.md]
 
 Seed by seed, and in each seed part by part: whenever it is stopped, every part has had its share. Cases that the ledger
 has are passed over; one that is wrong is noted with the command that repeats it, and the rest go on.
@@ -40,6 +40,8 @@ def main(words: list[str] | None = None) -> int:
         if monotonic() >= until:
             print("the time is over; the same command goes on")
             break
+        if asked.scenario not in (None, case.scenario):
+            continue
         if case.key == asked.only or not (asked.only or ledger.has(case.key)):
             _note(case, ledger, asked.ledger)
     if asked.report:
@@ -55,6 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", default=SEEDS, help="from:to, the last one not included")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="no case is begun after so many")
     parser.add_argument("--ledger", type=Path, default=Path("build/chaos.jsonl"))
+    parser.add_argument("--scenario", help="cases of this name alone")
     parser.add_argument(
         "--only", metavar="KEY", help="this case alone, part/scenario/mode/seed, even if the ledger has it"
     )
