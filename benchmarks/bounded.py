@@ -2,14 +2,14 @@
 
     python -m benchmarks.bounded [--ids 1000000] [--groups 100000] [--share 0.02] [--case NAME]
 
-Each case is a stream of files, one for each batch, that a process of its own reads twice over: the first half of the
-batches makes all that there is to keep, the second half comes back to it. A batch touches a `--share` of the ids or of
-the groups, those of neighbouring groups. After each batch: resident memory of the process, and bytes of the state. Of
-each quarter of the batches the median is printed, and the peak at the end.
+Each case is a stream of files, one for each batch, that a process of its own reads. A batch touches a `--share` of the
+ids or of the groups, those of neighbouring groups: four fifths of the batches make all that there is to keep, the last
+fifth comes back to a quarter of it. After each batch: resident memory of the process, and bytes of the state. Of each
+fifth of the batches the median is printed, and the peak at the end.
 
 - "ids in groups": the newest row of each id counts, a thousand ids in a group.
 - "ids in one group": the same in a single group, which every batch touches: the live rows of one group are in memory.
-- "groups": ten rows of each group live.
+- "groups": rows of many groups, none of which expires.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from fogline.state.sqlite import FILE
 
 D = 3  # attributes
 IN_GROUPS, IN_ONE, GROUPS = "ids in groups", "ids in one group", "groups"
-TIMES = {IN_GROUPS: 1, IN_ONE: 1, GROUPS: 5}  # rows of one name in a batch that touches it
+TIMES = {IN_GROUPS: 1, IN_ONE: 1, GROUPS: 2}  # rows of one name in a batch that touches it
 
 
 def question(case: str) -> fl.Query:
@@ -46,10 +46,10 @@ def question(case: str) -> fl.Query:
 
 
 def write(case: str, names: int, share: float, folder: Path) -> int:
-    """The stream: batch after batch a share of the names, all of them twice; how many batches."""
+    """The stream: batch after batch a share of the names, all of them and a quarter again; how many batches."""
     folder.mkdir()
     rng, each = np.random.default_rng(1), max(1, int(names * share))
-    begins = [*range(0, names, each)] * 2
+    begins = [*range(0, names, each), *range(0, names // 4, each)]
     for k, begin in enumerate(begins):
         name = np.repeat(np.arange(begin, min(begin + each, names)), TIMES[case])
         columns: dict[str, Any] = {f"a{j}": rng.random(len(name)) for j in range(D)}
@@ -87,8 +87,8 @@ def shown(case: str, names: int, share: float) -> None:
         words = [sys.executable, "-m", "benchmarks.bounded", "--inside", case, folder]
         lines = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
     *seen, end = map(json.loads, lines)
-    quarters = [seen[k * len(seen) // 4 : (k + 1) * len(seen) // 4] for k in range(4)]
-    rss = " / ".join(f"{np.median([each['rss'] for each in some]) / 1024:,.0f}" for some in quarters)
+    fifths = [seen[k * len(seen) // 5 : (k + 1) * len(seen) // 5] for k in range(5)]
+    rss = " / ".join(f"{np.median([each['rss'] for each in some]) / 1024:,.0f}" for some in fifths)
     print(
         f"| {names:,} {case} | {count} | {rss} | {end['peak'] / 1024:,.0f} | {end['state'] / 1e6:,.0f} | "
         f"{seen[-1]['answer']:,} | {seen[-1]['seconds']:,.0f} |",
@@ -106,7 +106,7 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.inside:
         return run(asked.inside[0], Path(asked.inside[1]))
-    print("| kept | batches | memory in each quarter of them, MB | peak, MB | state, MB | answer | seconds |")
+    print("| kept | batches | memory in each fifth of them, MB | peak, MB | state, MB | answer | seconds |")
     print("|---|---|---|---|---|---|---|")
     for case in asked.case or TIMES:
         shown(case, asked.groups if case == GROUPS else asked.ids, asked.share)
