@@ -14,7 +14,7 @@ from fogline.runs.lock import holding
 from fogline.state.sqlite import REACHED, Checkpoint
 from tests.chaos.case import SAME
 from tests.chaos.disk import CUT, ERROR, FULL, KINDS, SHORT, Disk, PowerCut
-from tests.chaos.io import scenarios, tried
+from tests.chaos.io import EVERY, scenarios, tried
 
 SCENARIOS = {f"{each.name} {each.mode}": each for each in scenarios()}
 
@@ -27,7 +27,12 @@ def test_after_a_fault_the_same_command_leaves_what_an_undisturbed_one_does(name
 
 
 def test_faults_while_a_run_recovers_from_faults_change_nothing_either():
-    assert tried(SCENARIOS["run append"], (CUT,), 7, few=3).faults >= 3
+    assert tried(SCENARIOS["run append"], (CUT,), 17, few=3).faults >= 3
+
+
+def test_the_first_seeds_have_every_operation_once():
+    rows = SCENARIOS["rows of impute"]
+    assert [tried(rows, (ERROR,), seed).faults for seed in range(EVERY)] == [2, 2, 2, 2, 1, 1, 1, 1]
 
 
 def rewritten(root: Path, *, synced: bool) -> None:
