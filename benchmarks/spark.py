@@ -2,15 +2,18 @@
 
     python -m benchmarks.spark
 
-Throughput: the synthetic stream, 500,000 rows a micro-batch, through an identity `mapInArrow` and through
-`fogline.spark.watch` (every="batch"), in one session, one after the other, twice; medians of warm batches.
+Throughput: the synthetic stream, 500,000 rows a micro-batch, through an identity `mapInArrow`, through a trivial
+`transformWithStateInPandas` over the same rows, packed, and through `fogline.spark.watch` (every="batch"), in one
+session, one after the other, twice; medians of warm batches.
 Fixed cost: micro-batches of 100 rows, through `watch` and through a trivial `transformWithStateInPandas` that carries
 one packed row and a state of the same size, with the same settings, time mode and timers.
 Living: the same stream as readings of a thousand sensors, with and without the state of what each read before, and with
 and without hindsight: gaps that are revised when their sensors have spoken again.
 Groups: a thousand groups in one stream, held against one Monitor per group; and one group over 8 partitions of a table,
 with 1 core of this machine and with 2. What Spark logs goes to a file.
-Many: micro-batches in which each of 10,000 groups has a row.
+Many: micro-batches in which each of 10,000 groups has a row; held against a trivial `transformWithStateInPandas` over
+the same keys with a state of 1 KB a key.
+Queries: micro-batches of 100,000 rows for ten queries over one stream, held against each of three of them alone.
 Latest: the newest row of each id counts, every="batch": 200,000 ids in one group with 1,000 updates a micro-batch, and
 10,000 groups of 20 ids with one update each; held against a trivial `transformWithStateInPandas` over the same keys
 with a state of 1 KB a key.
@@ -23,12 +26,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory, gettempdir
 from time import perf_counter, sleep
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +47,7 @@ from fogline.spark.synthetic import register
 
 D, MISSING, HISTORY, WINDOW, RATE = 4, 0.3, 120_000, 1_000_000, 1_000
 SENSORS = 1_000
+ONLY = ("throughput", "fixed", "groups", "many", "table", "living", "latest", "queries")
 
 
 def main() -> None:
@@ -51,7 +56,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=500_000)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--groups", type=int, default=10_000, help="so many groups, for --only many and --only latest")
-    parser.add_argument("--only", choices=["throughput", "fixed", "groups", "many", "table", "living", "latest"])
+    parser.add_argument("--only", choices=ONLY)
+    parser.add_argument("--turns", type=int, default=3, help="of each way; the first does not count")
     asked = parser.parse_args()
     log = Path(gettempdir()) / "fogline-bench-spark.log"
     spark = fl.spark.session(master=f"local[{asked.cores}]", memory="4g", log=log)
@@ -64,15 +70,17 @@ def main() -> None:
     rules = [f"a{(j + 1) % D}(0.001) -> a{j}(0.001)" for j in range(D)]
     repository = fl.Repository.fit(history, query, rules=rules)
     if asked.only in (None, "throughput"):
-        throughput(spark, query, repository, asked.batches, asked.rows)
+        throughput(spark, query, repository, asked.batches, asked.rows, asked.turns)
     if asked.only in (None, "fixed"):
-        fixed(spark, query, repository, asked.batches)
+        fixed(spark, query, repository, asked.batches, asked.turns)
     if asked.only in (None, "living"):
         living(spark, query, asked.batches, asked.rows)
     if asked.only in (None, "groups"):
         groups(spark, query, repository)
     if asked.only in (None, "many"):
-        many_groups(spark, query, repository, asked.batches, asked.groups)
+        many_groups(spark, query, repository, asked.batches, asked.groups, asked.turns)
+    if asked.only in (None, "queries"):
+        ten_queries(spark, query, repository, asked.batches, asked.turns)
     if asked.only in (None, "latest"):
         latest(spark, query, repository, asked.batches, asked.groups)
     if asked.only == "table":
@@ -93,29 +101,34 @@ def stream(spark: SparkSession, *, reader: Any, **options: Any) -> DataFrame:
     return reader.format("fogline").options(**{name: str(value) for name, value in given.items()}).load()
 
 
-def throughput(spark: SparkSession, query: fl.Query, repository: fl.Repository, batches: int, rows: int) -> None:
+def throughput(
+    spark: SparkSession, query: fl.Query, repository: fl.Repository, batches: int, rows: int, turns: int
+) -> None:
     def source() -> DataFrame:
         return stream(spark, reader=spark.readStream, batch=rows, partitions=spark.sparkContext.defaultParallelism)
 
     ways = {
         "identity mapInArrow": lambda: source().mapInArrow(identity, source().schema),
+        "trivial packed transformWithState": lambda: trivial(source(), 1_000),
         "watch, every batch": lambda: fl.spark.watch(source(), query, repository, every="batch"),
     }
-    base, watched = compared(ways, batches, rows)
-    print(f"watch reaches {watched / base:.0%} of the identity")
+    base, stateful, watched = compared(ways, batches, rows, turns)
+    print(f"watch reaches {watched / stateful:.0%} of the trivial stage, {watched / base:.0%} of the identity")
 
 
-def compared(ways: dict[str, Callable[[], DataFrame]], batches: int, rows: int) -> list[float]:
+def compared(ways: dict[str, Callable[[], DataFrame]], batches: int, rows: int, turns: int = 3) -> list[float]:
     """Rows per second of each, taken in turns."""
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
-    for turn in range(3):
+    found: dict[str, list[Took]] = {name: [] for name in ways}
+    for turn in range(turns):
         for name, way in ways.items():
             took = measured(way(), batches)
-            seconds[name] += took if turn else []  # the first turn warms the JVM and the workers
-            print(f"  turn {turn}, {name}: {rows / median(took):,.0f} rows/s")
-    rates = {name: rows / median(took) for name, took in seconds.items()}
+            found[name] += [took] if turn or turns == 1 else []  # the first turn warms the JVM and the workers
+            print(f"  turn {turn}, {name}: {rows / median(took.seconds):,.0f} rows/s", end=", ")
+            print(f"{took.cpu:.2f} CPU s a batch", flush=True)
+    rates = {name: rows / median([each for took in some for each in took.seconds]) for name, some in found.items()}
     for name, rate in rates.items():
-        print(f"{name}: {rate:,.0f} rows/s ({rows:,} rows a batch)")
+        cpu = median([took.cpu for took in found[name]])
+        print(f"{name}: {rate:,.0f} rows/s, {cpu:.2f} CPU s a batch ({rows:,} rows a batch)")
     return list(rates.values())
 
 
@@ -154,7 +167,7 @@ def identity(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
 
 
-def fixed(spark: SparkSession, query: fl.Query, repository: fl.Repository, batches: int) -> None:
+def fixed(spark: SparkSession, query: fl.Query, repository: fl.Repository, batches: int, turns: int) -> None:
     monitor = fl.Monitor(query, repository)
     table = stream(spark, reader=spark.read, rows=WINDOW // 4).toArrow()
     monitor.advance(WINDOW // RATE, table)
@@ -168,15 +181,17 @@ def fixed(spark: SparkSession, query: fl.Query, repository: fl.Repository, batch
         "watch, every tick": lambda: fl.spark.watch(source(), query, repository),
         "watch, every batch": lambda: fl.spark.watch(source(), query, repository, every="batch"),
     }
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
-    for turn in range(3):
+    found: dict[str, list[Took]] = {name: [] for name in ways}
+    for turn in range(turns):
         for name, way in ways.items():
             took = measured(way(), 4 * batches)
-            seconds[name] += took if turn else []
+            found[name] += [took] if turn or turns == 1 else []
     print(f"micro-batches of 100 rows; the trivial state has {state / 1e3:.0f} KB")
-    base = median(next(iter(seconds.values())))
-    for name, took in seconds.items():
-        print(f"{name}: {median(took) * 1e3:.0f} ms ({median(took) / base:.2f}x)")
+    every = {name: median([each for took in some for each in took.seconds]) for name, some in found.items()}
+    base = next(iter(every.values()))
+    for name, each in every.items():
+        cpu = median([took.cpu for took in found[name]])
+        print(f"{name}: {each * 1e3:.0f} ms ({each / base:.2f}x), {cpu * 1e3:.0f} CPU ms")
 
 
 def groups(spark: SparkSession, query: fl.Query, repository: fl.Repository, count: int = 1_000) -> None:
@@ -207,14 +222,45 @@ def groups(spark: SparkSession, query: fl.Query, repository: fl.Repository, coun
     print(f"{count:,} groups, {20 * count:,} rows in one stream: {took:.1f} s, {wrong} groups with a wrong answer")
 
 
-def many_groups(spark: SparkSession, query: fl.Query, repository: fl.Repository, batches: int, count: int) -> None:
+def many_groups(
+    spark: SparkSession, query: fl.Query, repository: fl.Repository, batches: int, count: int, turns: int
+) -> None:
     """What does a micro-batch cost in which every one of many groups has rows?"""
     spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
     apart = fl.Query.from_dict(query.to_dict() | {"by": ["site"], "lifetime": 20})
-    df = stream(spark, reader=spark.readStream, batch=count, rate=count, groups=count, partitions=2)
-    took = measured(fl.spark.watch(df, apart, repository, every="batch"), batches)
-    each = median(took) * spark.sparkContext.defaultParallelism / count
-    print(f"{count:,} active groups, {count:,} rows a batch: {median(took):.2f} s ({each * 1e6:,.0f} µs·core each)")
+    rows = partial(stream, spark, reader=spark.readStream, batch=count, rate=count, groups=count, partitions=2)
+    ways: dict[str, Callable[[], DataFrame]] = {
+        "trivial": partial(_over, rows, partial(trivial, size=1_000, by="site")),
+        "watch": partial(_over, rows, partial(fl.spark.watch, query=apart, repository=repository, every="batch")),
+    }
+    base, watched = (count / each for each in compared(ways, batches, count, turns))
+    each = watched * spark.sparkContext.defaultParallelism / count
+    print(
+        f"{count:,} active groups, {count:,} rows a batch: {watched:.2f} s ({each * 1e6:,.0f} µs·core each)", end=", "
+    )
+    print(f"{watched / base:.2f}x a trivial stateful batch ({base:.2f} s)")
+
+
+def ten_queries(
+    spark: SparkSession, query: fl.Query, repository: fl.Repository, batches: int, turns: int, rows: int = 100_000
+) -> None:
+    """What do ten queries over one stream cost, against one?"""
+    spark.conf.set("spark.sql.shuffle.partitions", "1")
+    lives = (WINDOW / RATE, WINDOW / RATE / 4)
+    some = {f"alpha {a}, lifetime {n:g}": {"alpha": a, "lifetime": n} for a in (0.3, 0.5, 0.7, 0.8, 0.9) for n in lives}
+    queries = {name: fl.Query.from_dict(query.to_dict() | each) for name, each in some.items()}
+
+    def source() -> DataFrame:
+        return stream(spark, reader=spark.readStream, batch=rows, partitions=spark.sparkContext.defaultParallelism)
+
+    def watched(asked: Any) -> DataFrame:
+        return fl.spark.watch(source(), asked, repository, every="batch")
+
+    ways: dict[str, Callable[[], DataFrame]] = {"ten queries": partial(watched, queries)}
+    ways |= {name: partial(watched, queries[name]) for name in list(queries)[:3]}
+    together, *alone = (rows / each for each in compared(ways, batches, rows, turns))
+    print(f"ten queries: {together * 1e3:,.0f} ms, {together / np.mean(alone):.2f}x one", end=" ")
+    print(f"({', '.join(f'{each * 1e3:,.0f} ms' for each in alone)})")
 
 
 def _over(rows: Callable[[], DataFrame], way: Callable[[DataFrame], DataFrame]) -> DataFrame:
@@ -235,7 +281,7 @@ def latest(spark: SparkSession, query: fl.Query, repository: fl.Repository, batc
         seconds: dict[str, list[float]] = {name: [] for name in ways}
         for turn in range(2):
             for name, way in ways.items():
-                took = measured(way(), batches)
+                took = measured(way(), batches).seconds
                 seconds[name] += took
                 print(f"  turn {turn}, {name}: {median(took) * 1e3:,.0f} ms, at most {max(took) * 1e3:,.0f} ms")
         base, watched = (median(each) for each in seconds.values())
@@ -292,7 +338,7 @@ def trivial(df: DataFrame, size: int, by: str | None = None) -> DataFrame:
     def pack_each(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         order = pc.sort_indices(batch.column(by))
         batch = batch.take(order)
-        keys = batch.column(by).to_numpy()
+        keys = batch.column(by).dictionary_encode().indices.to_numpy()
         ends = [*(np.flatnonzero(np.diff(keys)) + 1).tolist(), len(keys)] if len(keys) else []
         parts = [batch.slice(a, b - a) for a, b in zip([0, *ends], ends, strict=False)]
         packed = []
@@ -339,18 +385,47 @@ class Trivial(StatefulProcessor):  # type: ignore[misc]
         """Nothing is held."""
 
 
-def measured(df: DataFrame, batches: int) -> list[float]:
+class Took(NamedTuple):
+    """What micro-batches took."""
+
+    seconds: list[float]  # each of them
+    cpu: float  # seconds of all processes, for one of them
+
+
+def measured(df: DataFrame, batches: int) -> Took:
     """Seconds of each micro-batch, after as many that do not count."""
     with TemporaryDirectory() as folder:
         running = df.writeStream.format("noop").outputMode("update").option("checkpointLocation", folder).start()
+        before: tuple[int, float] | None = None
         try:
             while len(done := finished(running)) < 2 * batches:
                 if running.exception() is not None:
                     raise RuntimeError(str(running.exception()))
-                sleep(0.1)
+                if before is None and len(done) >= batches:
+                    before = len(done), cpu_seconds()
+                sleep(0.02)
+            assert before is not None
+            cpu = (cpu_seconds() - before[1]) / (len(done) - before[0])
         finally:
             running.stop()
-        return done[batches : 2 * batches]
+        return Took(done[batches : 2 * batches], cpu)
+
+
+def cpu_seconds() -> float:
+    """Of this process and all that it has started, so far. Only Linux knows; elsewhere 0."""
+    stats = dict[int, list[str]]()
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended meanwhile
+            stats[int(path.parent.name)] = path.read_text().rpartition(")")[2].split()
+    children: dict[int, list[int]] = {}
+    for pid, each in stats.items():
+        children.setdefault(int(each[1]), []).append(pid)
+    found, total = [os.getpid()], 0
+    while found:
+        pid = found.pop()
+        found += children.get(pid, [])
+        total += sum(map(int, stats[pid][11:15])) if pid in stats else 0  # its own, and of children that have ended
+    return float(total / os.sysconf("SC_CLK_TCK"))
 
 
 def finished(running: Any) -> list[float]:
