@@ -13,10 +13,12 @@ import fogline as fl
 from fogline.engine.group import WindowGroup
 from fogline.errors import SnapshotError
 from fogline.pipeline import loaded as cache
+from fogline.pipeline import shard
 from fogline.pipeline.exchange import GroupRows, pack_groups
 from fogline.pipeline.plan import make_plan
 from fogline.pipeline.plans import Plans
 from fogline.pipeline.report import COUNTERS, Journal
+from fogline.pipeline.shard import opened
 from fogline.pipeline.watermark import event
 from fogline.saved import table_from_bytes
 from fogline.spark.processors import ShardProcessor
@@ -342,6 +344,28 @@ def test_a_large_group_is_loaded_only_where_it_is_not_cached(monkeypatch):
     monkeypatch.setattr("fogline.pipeline.loaded.LARGE", 10**9)
     assert handed(store, ("d", 5, 4.0)) == [(5, "c", "leave"), (5, "d", "enter")]
     assert "large" not in {namespace for namespace, _, _ in store.values}
+
+
+def test_a_small_group_stays_loaded_while_its_page_is_the_one_that_was_saved(monkeypatch):
+    read = []
+
+    def noted(plan: Any, saved: bytes) -> Any:
+        read.append(saved)
+        return opened(plan, saved)
+
+    monkeypatch.setattr(shard, "opened", noted)
+    cache._cached.clear()
+    store = Handle()
+    assert handed(store, ("a", 3, 1.0)) == [(3, "a", "enter")]
+    before = dict(store.values)
+    assert handed(store, ("b", 4, 2.0)) == [(4, "a", "leave"), (4, "b", "enter")]
+    assert not read
+    store.values = before  # that batch failed: what stayed loaded is ahead of the store
+    assert handed(store, ("c", 4, 3.0)) == [(4, "a", "leave"), (4, "c", "enter")]
+    assert len(read) == 1
+    cache._cached.clear()
+    assert handed(store, ("d", 5, 4.0)) == [(5, "c", "leave"), (5, "d", "enter")]
+    assert len(read) == 2
 
 
 def test_no_more_than_a_few_groups_are_cached():

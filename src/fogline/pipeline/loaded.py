@@ -131,10 +131,11 @@ def _free(slots: Iterable[Slot]) -> int:
 # A group need not be loaded from its state again in the worker that saved it a moment ago, if the state is still the
 # one that was saved: its digest is kept beside it, and a worker keeps the last few groups it saved by their digests. A
 # digest that differs (another worker was faster, a task was retried, the query began again) finds nothing, and the
-# state is loaded. So the cache saves time and changes nothing that is reported.
+# state is loaded. So the cache saves time and changes nothing that is reported. A group that is large has a state of
+# its own; small ones stay loaded where there are a few, by the digest of their page.
 
-LARGE = 100_000  # bytes of state; smaller ones are loaded as quickly as found
-MOST = 32_000_000  # bytes of state cached at once; loaded, a group is about four times as large
+LARGE = 16_000  # bytes of state that would make a page too heavy for the others in it; it lies under its own key
+MOST = 128_000_000  # bytes of groups that stay loaded
 
 
 @dataclass(slots=True)
@@ -162,7 +163,7 @@ class LoadedGroup:
 
 
 Mark = tuple[bytes, bytes]  # the digests of a state and of the plan it belongs to
-_cached: OrderedDict[Mark, tuple[LoadedGroup, int]] = OrderedDict()
+_cached: OrderedDict[Mark, tuple[Any, int]] = OrderedDict()
 
 
 def digest(state: bytes) -> bytes:
@@ -170,15 +171,15 @@ def digest(state: bytes) -> bytes:
     return blake2b(state, digest_size=16).digest()
 
 
-def put(mark: Mark, group: LoadedGroup, size: int) -> None:
-    """Keep a group whose state has `size` bytes. The oldest go; one that lies in pages stays, however large it is."""
-    _cached[mark] = group, size if group.log is None else min(size, MOST)
+def put(mark: Mark, loaded: Any, size: int) -> None:
+    """Keep what takes so many bytes when it is loaded. The oldest goes; the last stays, however large it is."""
+    _cached[mark] = loaded, min(size, MOST)
     while sum(each for _, each in _cached.values()) > MOST:
         _cached.popitem(last=False)
 
 
-def pop(mark: Mark) -> LoadedGroup | None:
-    """The group, if it is there; it is not any more: its next state will be another."""
+def pop(mark: Mark) -> Any:
+    """What was kept; None: it is not there. It is not any more: its next state will be another."""
     return _cached.pop(mark, (None, 0))[0]
 
 

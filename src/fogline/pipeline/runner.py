@@ -417,7 +417,7 @@ class GroupRunner:
         base = partial(self._base, then.group)
         then.log = log.write(self.plan, then.log, then.group, turn, store, key, base)
         if then.log is not None:
-            cache.put((then.log.mark.encode(), self.plan.digest), then, then.log.size)
+            cache.put((then.log.mark.encode(), self.plan.digest), then, at_most(self.plan, then))
 
     def save(self, loaded: LoadedGroup) -> bytes:
         """The state of a group."""

@@ -25,7 +25,7 @@ import numpy as np
 
 from fogline.pipeline import loaded as cache
 from fogline.pipeline.exchange import GroupRows
-from fogline.pipeline.loaded import LoadedGroup
+from fogline.pipeline.loaded import LoadedGroup, at_most
 from fogline.pipeline.plan import Plan
 from fogline.pipeline.report import Journal, journal
 from fogline.pipeline.runner import GroupRunner
@@ -37,7 +37,7 @@ from fogline.state.store import MemoryStore, StateStore, must_get
 
 FULL = 48  # groups in a page, on average, for which there are twice as many pages
 AT_ONCE = 1_000  # groups that are loaded at once, about
-HEAVY = 16_000  # bytes of a group that would make its page too heavy for the others in it; it lies under its own key
+OPEN = 4  # groups of a page that stays open, at most: they stay loaded
 
 _INDEX, _GROUPS, _LARGE = "index", "groups", "large"  # in the store
 _APART = "apart "  # before the names of arrays
@@ -58,6 +58,7 @@ class Page:
 
     small: Bundle | None
     apart: dict[Key, Apart]
+    loaded: dict[Key, LoadedGroup] = field(default_factory=dict)  # of those that lie here, some that need not be loaded
 
     @property
     def keys(self) -> list[Key]:
@@ -80,7 +81,8 @@ class Page:
         if small is not None:
             which = [k for k, key in enumerate(small.keys) if key in keys]
             small = small.part(which) if which else None
-        return Page(small, {key: each for key, each in self.apart.items() if key in keys})
+        apart = {key: each for key, each in self.apart.items() if key in keys}
+        return Page(small, apart, {key: each for key, each in self.loaded.items() if key in keys})
 
 
 @dataclass
@@ -214,13 +216,15 @@ class Shard:
         """The groups of these pages that are concerned take what has come."""
         pages = {number: self._open(number) if self.index.counts[number] else Page(None, {}) for number in numbers}
         keys = {n: numbers[n] if watermark is None else _due(pages[n], watermark) for n in numbers}
-        small, apart, reported = self._groups([pages[n].part(set(keys[n])) for n in numbers], keys, come, watermark)
+        then, reported = self._groups([pages[n].part(set(keys[n])) for n in numbers], keys, come, watermark)
+        small, apart = then.small, then.apart
         place = {} if small is None else {key: k for k, key in enumerate(small.keys)}
         for n, page in pages.items():
             rest = page.part(set(page.keys) - set(keys[n]))
             stepped = [] if small is None else [small.part([place[key] for key in keys[n] if key in place])]
             both = joined([*([] if rest.small is None else [rest.small]), *stepped])
-            self._write(n, Page(both, rest.apart | {key: apart[key] for key in keys[n] if key in apart}))
+            loaded = rest.loaded | {key: then.loaded[key] for key in keys[n] if key in then.loaded}
+            self._write(n, Page(both, rest.apart | {key: apart[key] for key in keys[n] if key in apart}, loaded))
         return reported
 
     def _groups(
@@ -229,8 +233,8 @@ class Shard:
         keys: Mapping[int, list[Key]],
         come: Mapping[Key, Sequence[GroupRows]],
         watermark: int | None,
-    ) -> tuple[Bundle | None, dict[Key, Apart], Journal]:
-        """The groups as they are to lie, those that are not forgotten, and what they report.
+    ) -> tuple[Page, Journal]:
+        """The groups as they are to lie, but for those that are forgotten, and what they report.
 
         Most of the small ones take their rows together; the others are loaded, one after the other.
         """
@@ -249,7 +253,11 @@ class Shard:
         if bundle is not None and ready:
             rest = [k for k, key in enumerate(bundle.keys) if key not in ready]
             bundle = bundle.part(rest) if rest else None
-        loaded = {} if bundle is None else dict(zip(bundle.keys, unbundled(self.runner, bundle), strict=True))
+        loaded = {key: each for page in pages for key, each in page.loaded.items() if key not in ready}
+        if bundle is not None and (rest := [k for k, key in enumerate(bundle.keys) if key not in loaded]):
+            bundle = bundle.part(rest)
+            loaded |= zip(bundle.keys, unbundled(self.runner, bundle), strict=True)
+        stay: dict[Key, LoadedGroup] = {}
         small: list[tuple[Key, LoadedGroup]] = []
         apart: dict[Key, Apart] = {}
         reports = []
@@ -266,30 +274,35 @@ class Shard:
                 apart[key] = self._saved_apart(key, done.then)
             if was is not None and was.mark is not None and (key not in apart or apart[key].mark is None):
                 self.store.delete(_LARGE, key, 0)
+            if not done.forgotten and done.then.log is None and (key not in apart or apart[key].mark is None):
+                stay[key] = done.then
         stepped = [*([] if together is None else [together.bundle]), *([bundled(self.runner, small)] if small else [])]
         reported = [] if together is None else together.journal
         if reports:
             reported = [*reported, *journal(self.plan, self.runner.tables, reports)]
-        return joined(stepped), apart, reported
+        return Page(joined(stepped), apart, stay), reported
 
     def _loaded_apart(self, key: Key, each: Apart) -> LoadedGroup:
         if each.mark is None:
             return self.runner.load(key, each.saved, self.store)
-        known = cache.pop((bytes.fromhex(each.mark), self.plan.digest))
+        known: LoadedGroup | None = cache.pop((bytes.fromhex(each.mark), self.plan.digest))
         return known or self.runner.load(key, must_get(self.store, _LARGE, key), self.store)
 
     def _saved_apart(self, key: Key, then: LoadedGroup) -> Apart:
         state = self.runner.save(then)
-        if len(state) < min(HEAVY, cache.LARGE):
+        if len(state) < cache.LARGE:
             return Apart(then.timer, None, state)
         mark = cache.digest(state)
         self.store.put(_LARGE, key, 0, state)
-        if then.log is None and len(state) >= cache.LARGE:  # a log has been cached
-            cache.put((mark, self.plan.digest), then, len(state))
+        if then.log is None:  # a log has been cached
+            cache.put((mark, self.plan.digest), then, at_most(self.plan, then))
         return Apart(then.timer, mark.hex(), b"")
 
     def _open(self, number: int) -> Page:
         saved = must_get(self.store, _GROUPS, part=number)
+        known: Page | None = cache.pop((cache.digest(saved), self.plan.digest))
+        if known is not None:
+            return known
         was = saved_by(self.plan, saved)
         page = opened(was, saved)
         return page if was is self.plan else self._moved(page, was)
@@ -311,7 +324,11 @@ class Shard:
         """Keep the page, or nothing if it is empty."""
         count, index = len(page.keys), self.index
         if count:
-            self.store.put(_GROUPS, "", number, packed(self.plan, page))
+            state = packed(self.plan, page)
+            self.store.put(_GROUPS, "", number, state)
+            if page.loaded and count <= OPEN:
+                size = sum(at_most(self.plan, each) for each in page.loaded.values())
+                cache.put((cache.digest(state), self.plan.digest), page, len(state) + size)
         elif index.counts[number]:
             self.store.delete(_GROUPS, "", number)
         index.counts[number] = count
