@@ -1,4 +1,4 @@
-"""Does a command run in this process or on Spark, and what memory will it take?
+"""Does a command run in this process or on Spark, and what memory would a run take?
 
 The line about memory is advice: if it cannot be given, a remark states so, and the command goes on.
 """
@@ -20,22 +20,7 @@ from fogline.show import size_text
 
 if TYPE_CHECKING:
     from fogline.cli.terminal import Report
-    from fogline.runs.config import RunConfig
     from fogline.runs.estimate import Estimate
-
-
-def expect_run(config: RunConfig, clock: str | None, max_rows: int | None) -> None:
-    """State what a run that begins will take; where kernels would have to be compiled for it, nothing is stated."""
-    from fogline.kernels.compile import is_cold
-
-    if config.engine != "embedded" and is_cold():
-        return
-    from fogline.runs.start import expected
-    from fogline.runs.taken import ROWS
-
-    with as_advice():
-        for each in expected(config, clock=clock, batch=max_rows or ROWS):
-            state(each, remark)
 
 
 @contextmanager

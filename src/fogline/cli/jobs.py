@@ -27,9 +27,8 @@ from fogline.pipeline.plan import Plan, make_plan
 from fogline.query import Query
 from fogline.repository.history import in_order, read_history
 from fogline.repository.repository import Repository
-from fogline.runs.estimate import SAMPLE, estimate
+from fogline.runs.estimate import SAMPLE, SECONDS, estimate
 from fogline.runs.profile import Census, counted
-from fogline.runs.start import SECONDS
 from fogline.runs.taken import ROWS
 from fogline.sinks.places import expanded
 

@@ -165,7 +165,6 @@ def run(
     """
     began = perf_counter()
     with helpful():
-        from fogline.cli.engine import expect_run
         from fogline.cli.options import named, queries_of
         from fogline.cli.places import where_to
         from fogline.files.listing import must_exist
@@ -200,7 +199,6 @@ def run(
         sizes = {"files_per_batch": files_per_batch, "max_rows_per_batch": max_rows_per_batch}
         config = RunConfig(stream, output, asked, known, every, *clocks, **about, topic=asked_topic, engine=engine)
         ready(config, clock=clock)
-        expect_run(config, clock, max_rows_per_batch)
         start = Start(master, memory, settings(), brisk=not follow and is_small(stream))
         with (
             holding(output, engine, remark),

@@ -66,6 +66,7 @@ def _number(path: Path, pattern: re.Pattern[str]) -> int | None:
 
 SAMPLE = 20_000  # rows, …
 STEP = 1_000  # … so many at a time
+SECONDS = 2.0  # that an estimate may take, about
 PROCESS = 300_000_000  # bytes of a process that has nothing to do: libraries, and compiled code
 ROOM = 4.0  # times what groups hold: arrays have room to grow, and a state is saved beside the group
 ROWS_AT_ONCE = 600  # bytes that a row of a batch takes on its way, if screening does not drop it

@@ -26,8 +26,6 @@ from fogline.durable import must_be_writable
 from fogline.errors import FoglineError, HistoryError
 from fogline.files.layout import layout_of
 from fogline.files.listing import absolute, files_of, is_local, must_be_apart, must_exist, size_of
-from fogline.files.one_file import bytes_per_row
-from fogline.files.reading import batches
 from fogline.files.settled import Layout
 from fogline.files.unread import not_read
 from fogline.output.about import read_about
@@ -39,9 +37,7 @@ from fogline.pipeline.plans import Plans, plans_of
 from fogline.repository import cache
 from fogline.repository.repository import Repository
 from fogline.runs.config import PLANNED, Output, RunConfig, RunStatus, has_batches
-from fogline.runs.estimate import Estimate, estimate
 
-SECONDS = 2.0  # that an estimate may take, about
 LOOK = 5.0  # seconds between looks for files that are not read
 PAUSE = 0.5  # seconds between looks for a first file
 
@@ -277,7 +273,9 @@ def ready(config: RunConfig, *, clock: str | None = None, remark: Callable[[str]
                 f"the output {config.output!r} is a file, where a folder is needed; choose another place."
             )
     if is_local(config.stream) and is_local(config.output):
-        _looked_at(config, clock, remark)
+        place = LocalFolder(absolute(config.output))
+        output = Output(place, as_begun(config, place))
+        plans_for_files(output, _layout_for(output, output.begun(), clock, remark)[0], follow=True)
 
 
 def wait_for_files(stream: str, remark: Callable[[str], None]) -> None:
@@ -297,31 +295,6 @@ def wait_for_files(stream: str, remark: Callable[[str], None]) -> None:
             remark(text)
         named.update(new)
         sleep(PAUSE)
-
-
-def expected(config: RunConfig, *, clock: str | None, batch: int) -> list[Estimate]:
-    """What a run over files of this machine will take, for each query; nothing for one that goes on, or elsewhere."""
-    if not is_local(config.stream) or not is_local(config.output):
-        return []
-    new, layout, plan = _looked_at(config, clock, lambda text: None)
-    each = bytes_per_row(config.stream)
-    if not new or each is None:
-        return []
-    files = files_of(config.stream)
-    total = sum(map(size_of, files)) / each
-    found = []
-    for _, one in plan.named:
-        rows = (batch for file in files for batch in batches(str(file), layout))
-        found.append(estimate(one, rows, total=total, batch=batch, seconds=SECONDS))
-    return [one for one in found if one is not None]
-
-
-def _looked_at(config: RunConfig, clock: str | None, remark: Callable[[str], None]) -> tuple[bool, Layout, Plans]:
-    """Whether a run begins now, how its files are read, and its plan; nothing is written."""
-    place = LocalFolder(absolute(config.output))
-    output = Output(place, as_begun(config, place))
-    layout, new = _layout_for(output, output.begun(), clock, remark)
-    return new, layout, plans_for_files(output, layout, follow=True)[0]
 
 
 def layout_for(
