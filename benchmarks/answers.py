@@ -50,7 +50,7 @@ def parts_of(first: int, count: int, changes: int) -> dict[str, pa.Table]:
         {
             "time": number,
             "id": pa.array(np.char.add("sensor-", np.tile(np.arange(half), 2 * count)[there].astype(str))),
-            "arrived": number - LIFE * leaves,
+            "t": number - LIFE * leaves,
             "change": pa.array(np.where(leaves, "leave", "enter")),
             "probability": pa.array(rng.random(n), mask=leaves),
             "exact": pa.array(np.full(n, True), mask=leaves),

@@ -45,7 +45,12 @@ def measure(n: int, d: int, values: int, alpha: float) -> dict[str, float]:
     monitor.advance(0, table)
     seconds = time.process_time() - began
     answer = monitor.answer().to_pylist()
-    return {"rows": n, "seconds": seconds, "answer": len(answer), "inexact": sum(not row["exact"] for row in answer)}
+    return {
+        "rows": n,
+        "seconds": seconds,
+        "answer": len(answer),
+        "inexact": sum(row["probability_error"] > 0 for row in answer),
+    }
 
 
 def drawn(lines: dict[str, list[dict[str, float]]]) -> str:

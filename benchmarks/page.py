@@ -41,7 +41,7 @@ def some_changes(random: np.random.Generator, members: int, count: int) -> list[
     which = random.integers(0, members, count)
     chance, heat, air = random.uniform(0.5, 1, count), random.uniform(0, 100, count), random.uniform(15, 21, count)
     return [
-        {"id": f"sensor-{k:05}", "arrived": 1, "change": "update", "probability": p, "exact": True, "within": 0.0,
+        {"id": f"sensor-{k:05}", "t": 1, "change": "update", "probability": p, "probability_error": 0.0,
          "heat": h, "air": a}
         for k, p, h, a in zip(which.tolist(), chance.tolist(), heat.tolist(), air.tolist(), strict=True)
     ]  # fmt: skip

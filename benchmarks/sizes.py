@@ -102,7 +102,7 @@ def monitored(root: Path, since: int) -> set[tuple[object, float]]:
     for path in sorted((root / "in").iterdir()):
         table = pq.read_table(path, filters=[("time", ">=", since)])
         if table.num_rows:
-            monitor.advance(int(table["time"].to_numpy().max()), table, ticks=False)
+            monitor.advance(int(table["time"].to_numpy().max()), table, every="batch")
     return of(monitor.answer())
 
 

@@ -231,7 +231,7 @@ def compared(root: Path, out: Path, rate: int) -> dict[str, Any]:
     monitor = fl.Monitor(question(root), fl.Repository.load(root / "repo"))
     first, last = max(0, instant - LIFETIME + 1) * rate, (instant + 1) * rate
     window = pa.Table.from_batches([rows(stream(rate), first, last)])
-    monitor.advance(instant, window, ticks=False)
+    monitor.advance(instant, window, every="batch")
     wanted = monitor.answer()
     return {"instant": instant, "rows": last - first, "answer": wanted.num_rows, "same": same(found, wanted)}
 

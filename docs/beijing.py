@@ -117,8 +117,8 @@ class Places:
     def grid(self, changes: pd.DataFrame) -> Grid:
         """Add changes up: the probability of every reading in every hour of its life."""
         out = np.full((self.hours * len(self.stations), HOURS), np.nan)
-        row = self.of(changes["id"], changes["arrived"])
-        age = self.hour(changes["time"]) - self.hour(changes["arrived"])
+        row = self.of(changes["id"], changes["t"])
+        age = self.hour(changes["time"]) - self.hour(changes["t"])
         chance = changes["probability"].to_numpy(np.float64)
         for k in range(HOURS):
             then = age == k

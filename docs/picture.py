@@ -40,7 +40,7 @@ console.print(frame(view, width, height))
 monitor = engine.monitor
 assert monitor is not None
 unsure = min(
-    (row for row in monitor.answer().to_pylist() if row["front"] == "likely"), key=lambda row: row["probability"]
+    (row for row in monitor.answer().to_pylist() if row["certainty"] == "likely"), key=lambda row: row["probability"]
 )
 for asked, answered in {
     f"monitor.explain({unsure['id']!r})[0].sentence": monitor.explain(unsure["id"])[0].sentence,

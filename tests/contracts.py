@@ -35,7 +35,7 @@ def rows_of(stream: Stream) -> dict[tuple[Any, ...], Any]:
 
 
 def name_of(row: dict[str, Any], by: tuple[str, ...]) -> tuple[Any, ...]:
-    return (*(row[column] for column in by), row["id"], row["arrived"])
+    return (*(row[column] for column in by), row["id"], row["t"])
 
 
 def answer_of(monitor: fl.Monitor, by: tuple[str, ...] = ()) -> dict[tuple[Any, ...], float]:
@@ -43,7 +43,7 @@ def answer_of(monitor: fl.Monitor, by: tuple[str, ...] = ()) -> dict[tuple[Any, 
     rows = monitor.answer().to_pylist()
     answer = {name_of(row, by): row["probability"] for row in rows}
     assert len(answer) == len(rows), "a row is in the answer twice"
-    assert all(row["exact"] is True for row in rows), "few places are always summed exactly"
+    assert all(row["probability_error"] == 0 for row in rows), "few places are always summed exactly"
     return answer
 
 
@@ -114,7 +114,7 @@ def run(stream: Stream, resume: Any = ()) -> list[pa.Table]:
 
 def well_formed(changes: pa.Table, stream: Stream, ticks: list[oracle.Tick]) -> None:
     """Changes happen at ticks, in order, and carry the row as it came."""
-    fixed = ["id", "arrived", "change", "probability", "exact", "within", "reason", "rival", "rival_time"]
+    fixed = ["id", "t", "change", "probability", "probability_error", "reason", "beaten_by", "beaten_by_time"]
     assert changes.column_names == ["time", *stream.by, *fixed, *stream.attributes]
     rows, came = changes.to_pylist(), rows_of(stream)
     assert {row["time"] for row in rows} <= {tick.time for tick in ticks}
@@ -132,13 +132,13 @@ def reasons_hold(changes: pa.Table, stream: Stream, ticks: list[oracle.Tick]) ->
     """A leave has its reason, and it is so: as the oracle sees the window of that tick."""
     windows = {tick.time: tick.windows for tick in ticks}
     for row in changes.to_pylist():
-        rival = row["rival"], row["rival_time"]
+        rival = row["beaten_by"], row["beaten_by_time"]
         if row["change"] != "leave":
             assert (row["reason"], *rival) == (None, None, None)
             continue
         group = tuple(row[column] for column in stream.by)
         window = windows[row["time"]].get(group, ())
-        why_it_left(row["id"], row["arrived"], window, row["reason"], rival)
+        why_it_left(row["id"], row["t"], window, row["reason"], rival)
 
 
 def replacing_reasons_hold(changes: pa.Table, by: tuple[str, ...], before: Any, ticks: list[oracle.Tick]) -> None:
@@ -146,7 +146,7 @@ def replacing_reasons_hold(changes: pa.Table, by: tuple[str, ...], before: Any, 
     rows = changes.to_pylist()
     for tick in ticks:
         for row in (row for row in rows if row["time"] == tick.time and row["change"] == "leave"):
-            group, rival = tuple(row[column] for column in by), (row["rival"], row["rival_time"])
+            group, rival = tuple(row[column] for column in by), (row["beaten_by"], row["beaten_by_time"])
             window = tick.windows.get(group, ())
             here = [cloud for cloud in window if cloud.id == row["id"]]
             if not here:
@@ -155,7 +155,7 @@ def replacing_reasons_hold(changes: pa.Table, by: tuple[str, ...], before: Any, 
             elif not any(here[0] is cloud for cloud in before.get(group, ())):
                 assert (row["reason"], *rival) == ("replaced", None, None)
             else:
-                why_it_left(row["id"], row["arrived"], window, row["reason"], rival)
+                why_it_left(row["id"], row["t"], window, row["reason"], rival)
         before = tick.windows
 
 

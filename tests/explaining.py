@@ -44,12 +44,12 @@ def with_cell(window: Sequence[oracle.Cloud], o: oracle.Cloud, of: oracle.Cloud,
     return oracle.probability(changed if of is o else o, [changed if each is of else each for each in window])
 
 
-def check(found: fl.Explanation, asked: Asked) -> None:
+def check(found: fl.types.Explanation, asked: Asked) -> None:
     """Every statement of an explanation."""
     [o] = [each for each in asked.window if (each.id, each.arrived) == (found.id, found.arrived)]
     p = oracle.probability(o, asked.window)
     assert found.inside == asked.inside(p)
-    assert (found.within, found.approximate) == (0.0, False)
+    assert (found.probability_error, found.approximate) == (0.0, False)
     assert abs(p - Fraction(found.probability)) <= CLOSE
     check_front(found, o, p, asked)
     check_rivals(found, o, asked)
@@ -67,8 +67,8 @@ def front_of(o: oracle.Cloud, p: Fraction, asked: Asked) -> str:
     return "" if p == 0 else "likely" if asked.inside(p) else "possible"
 
 
-def check_front(found: fl.Explanation, o: oracle.Cloud, p: Fraction, asked: Asked) -> None:
-    assert found.front == front_of(o, p, asked)
+def check_front(found: fl.types.Explanation, o: oracle.Cloud, p: Fraction, asked: Asked) -> None:
+    assert found.certainty == front_of(o, p, asked)
 
 
 def opened(asked: Asked) -> list[oracle.Cloud]:
@@ -76,18 +76,20 @@ def opened(asked: Asked) -> list[oracle.Cloud]:
     return [c for c in asked.window if not any(oracle.chance(n, c) == 1 for n in asked.window if n is not c)]
 
 
-def check_rivals(found: fl.Explanation, o: oracle.Cloud, asked: Asked) -> None:
+def check_rivals(found: fl.types.Explanation, o: oracle.Cloud, asked: Asked) -> None:
     there = {(c.id, c.arrived): oracle.chance(c, o) for c in opened(asked) if c is not o}
-    listed = [(each.id, each.arrived) for each in found.rivals]
+    listed = [(each.id, each.arrived) for each in found.beaten_by]
     assert set(listed) <= set(there)
-    for each in found.rivals:
+    for each in found.beaten_by:
         assert abs(there[each.id, each.arrived] - Fraction(each.probability)) <= CLOSE
-    assert [each.probability for each in found.rivals] == sorted((e.probability for e in found.rivals), reverse=True)
+    assert [each.probability for each in found.beaten_by] == sorted(
+        (e.probability for e in found.beaten_by), reverse=True
+    )
     if len(listed) < LISTED:
         assert set(listed) == {name for name, chance in there.items() if chance > 0}
 
 
-def oriented(asked: Asked, flip: fl.Flip) -> tuple[int, Fraction, str]:
+def oriented(asked: Asked, flip: fl.types.Flip) -> tuple[int, Fraction, str]:
     """The attribute's number, and value and side of a flip where larger is better."""
     turned = {">=": "<=", ">": "<", "<=": ">=", "<": ">"}
     names = list(asked.attributes)
@@ -96,7 +98,7 @@ def oriented(asked: Asked, flip: fl.Flip) -> tuple[int, Fraction, str]:
     return names.index(flip.attribute), -Fraction(flip.value), turned[flip.side]
 
 
-def check_own_flips(found: fl.Explanation, o: oracle.Cloud, asked: Asked) -> None:
+def check_own_flips(found: fl.types.Explanation, o: oracle.Cloud, asked: Asked) -> None:
     flips = {each.attribute: each for each in found.flips if each.own}
     for j, name in enumerate(asked.attributes):
         if name not in flips:
@@ -125,7 +127,7 @@ def check_own_flips(found: fl.Explanation, o: oracle.Cloud, asked: Asked) -> Non
             assert abs(chance - Fraction(flip.chance)) <= CLOSE
 
 
-def check_other_flips(found: fl.Explanation, o: oracle.Cloud, p: Fraction, asked: Asked) -> None:
+def check_other_flips(found: fl.types.Explanation, o: oracle.Cloud, p: Fraction, asked: Asked) -> None:
     stated = {(each.id, each.arrived, each.attribute): each for each in found.flips if not each.own}
     true = 0
     for c in asked.window:
@@ -159,7 +161,7 @@ def moves(o: oracle.Cloud, p: Fraction, asked: Asked) -> Iterator[tuple[tuple[An
                 yield (c.id, c.arrived, name), sum((w * abs(q - p) for w, q in then), Fraction(0))
 
 
-def check_decisive(found: fl.Explanation, o: oracle.Cloud, p: Fraction, asked: Asked) -> None:
+def check_decisive(found: fl.types.Explanation, o: oracle.Cloud, p: Fraction, asked: Asked) -> None:
     true = dict(moves(o, p, asked))
     most = max(true.values(), default=Fraction(0))
     if found.decisive is None:

@@ -146,7 +146,7 @@ def row(t: float, **more: Any) -> dict[str, Any]:
 
 def place_of(monitor: fl.Monitor) -> Any:
     [why] = monitor.explain("a")
-    return why.cloud.values["place"]
+    return why.row.values["place"]
 
 
 def monitored(*rows: Row, **window: Any) -> fl.Monitor:
@@ -159,7 +159,7 @@ def monitored(*rows: Row, **window: Any) -> fl.Monitor:
 
 def test_a_carried_value_is_shown_as_if_the_row_had_come_with_it():
     monitor = monitored(row(1, place=2), row(3))
-    assert monitor.answer().select(["arrived", "place"]).to_pylist() == [{"arrived": 3, "place": 2.0}]
+    assert monitor.answer().select(["t", "place"]).to_pylist() == [{"t": 3, "place": 2.0}]
     assert monitor.stats()["incomplete"] == 0
 
 
@@ -231,6 +231,6 @@ def test_a_stale_row_with_a_gap_disturbs_no_monitor_that_has_nothing_to_impute_f
     monitor.advance(6, [row(3), row(6)])
     assert place_of(monitor) == ((2.0, 1.0),)
     assert monitor.stats()["stale"] == 1
-    with pytest.warns(fl.RowsWarning, match="'place' is missing, and there is no repository"):
+    with pytest.warns(fl.RowsRejectedWarning, match="'place' is missing, and there is no repository"):
         monitor.advance(7, [{"id": "b", "g": "x", "t": 7, "heat": 1}])
     assert [each.row["id"] for each in monitor.rejects] == ["b"]

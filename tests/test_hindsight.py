@@ -235,7 +235,7 @@ def test_only_the_last_answer_is_looked_at_where_ticks_do_not_matter():
     one, other = fl.Monitor(QUERY, wandering()), fl.Monitor(QUERY, wandering())
     for now, rows in calls:
         one.advance(now, rows)
-    other.advance(calls[-1][0], pa.concat_tables([rows for _, rows in calls]), ticks=False)
+    other.advance(calls[-1][0], pa.concat_tables([rows for _, rows in calls]), every="batch")
     assert other.answer().equals(one.answer())
 
 
@@ -243,12 +243,12 @@ def test_a_gap_is_revised_by_the_next_reading_that_has_the_attribute():
     query = query_of()
     monitor = fl.Monitor(query, tiny())
     monitor.advance(BEGIN, [{"id": "s0", "t": BEGIN, "a": None, "b": 1.0}])
-    first = monitor.explain("s0")[0].cloud.values["a"]
+    first = monitor.explain("s0")[0].row.values["a"]
     monitor.advance(BEGIN + 1, [{"id": "s0", "t": BEGIN + 1, "a": None, "b": 3.0}])
-    assert monitor.explain("s0")[0].cloud.values["a"] == first
+    assert monitor.explain("s0")[0].row.values["a"] == first
     monitor.advance(BEGIN + 2, [{"id": "s0", "t": BEGIN + 2, "a": first[0][0], "b": 3.0}])
     revised = next(each for each in monitor.explain("s0") if each.arrived == BEGIN)
-    assert revised.cloud.values["a"] != first
+    assert revised.row.values["a"] != first
 
 
 def test_explain_states_what_was_imputed_first_what_now_and_by_whom():
@@ -275,7 +275,7 @@ def test_explain_states_what_was_imputed_first_what_now_and_by_whom():
     a, b = row.imputed
     assert (a.attribute, a.open, a.first) == ("a", False, before["a"].first)
     assert b == before["b"]
-    assert a.now == row.cloud.values["a"]
+    assert a.now == row.row.values["a"]
     [stranger] = next(each for each in monitor.explain("new") if each.arrived == BEGIN).imputed
     assert (stranger.now_by, stranger.open) == ("sensor's own past", False)
     assert "since its sensor has spoken again" in str(stranger)
@@ -299,7 +299,7 @@ def test_hindsight_where_there_is_none_is_an_error_with_the_way_out():
 def test_a_snapshot_is_restored_with_the_hindsight_it_was_taken_with(tmp_path):
     query = query_of()
     saved = fl.Monitor(query, tiny(), hindsight=False).snapshot()
-    with pytest.raises(fl.SnapshotError, match="taken without hindsight; restore it with hindsight=False"):
+    with pytest.raises(fl.errors.SnapshotError, match="taken without hindsight; restore it with hindsight=False"):
         fl.Monitor.restore(query, saved, tiny())
     fl.Monitor.restore(query, saved, tiny(), hindsight=False)
     blind = fl.Repository.fit(tiny().history, query, hindsight=False)
@@ -324,6 +324,6 @@ def test_what_a_function_of_the_users_own_gives_at_once_is_never_revised():
     monitor.advance(BEGIN + 1, rows)
     monitor.advance(BEGIN + 2, [{"id": "s1", "t": BEGIN + 2, "a": 2.0, "b": 2.0}])
     halves = ((0.0, 0.5), (3.0, 0.5))
-    assert {each.cloud.values["a"] for name in ("s0", "s1") for each in monitor.explain(name)} >= {halves}
+    assert {each.row.values["a"] for name in ("s0", "s1") for each in monitor.explain(name)} >= {halves}
     for name in ("s0", "s1"):
-        assert next(each for each in monitor.explain(name) if each.arrived == BEGIN).cloud.values["a"] == halves
+        assert next(each for each in monitor.explain(name) if each.arrived == BEGIN).row.values["a"] == halves

@@ -58,7 +58,7 @@ def answers_of_stages(
         columns = {name: [_cell(each.get(name), kind) for each in rows] for name, kind in fields}
         journal = engine.batch([pa.table({name: pa.array(columns[name], kind) for name, kind in fields})])
         for change in rows_of(journal, "changes"):
-            key = (*(change[name] for name in query.by), change["id"], None if query.latest else change["arrived"])
+            key = (*(change[name] for name in query.by), change["id"], None if query.latest else change["t"])
             answer.pop(key, None)
             if change["change"] != "leave":
                 answer[key] = change
@@ -74,10 +74,7 @@ def _cell(value: Any, kind: pa.DataType) -> Any:
 
 
 def _members(rows: Any, query: fl.Query) -> dict[Any, float]:
-    return {
-        (*(each[name] for name in query.by), each["id"], each["arrived"]): round(each["probability"], 9)
-        for each in rows
-    }
+    return {(*(each[name] for name in query.by), each["id"], each["t"]): round(each["probability"], 9) for each in rows}
 
 
 HEAT = fl.Query(attributes={"heat": "max"}, id="id", time="t", lifetime=1)
@@ -131,7 +128,7 @@ def test_copies_and_gaps_of_many_instants_are_settled_in_the_order_of_time():
     rows += [row("A", 2, heat=8.0, gas=None), row("A", 2, heat=4.0, gas=7.0), row("A", 3, heat=2.0, gas=None)]
     monitor = fl.Monitor(query, repository)
     monitor.advance(3, rows)
-    assert sorted((each["arrived"], each["heat"]) for each in monitor.answer().to_pylist()) == [(2, 8.0)]
+    assert sorted((each["t"], each["heat"]) for each in monitor.answer().to_pylist()) == [(2, 8.0)]
     assert [(each.row["t"], each.row["heat"]) for each in monitor.rejects] == [(1, 9.0), (2, 4.0)]
     assert answers_of_stages(query, repository, [(3, rows)]) == answers_of_monitor(query, repository, [(3, rows)])
 
@@ -267,7 +264,7 @@ def test_a_call_whose_rows_are_all_rejected_moves_the_clock_and_no_more():
     for ticks in (True, False):
         monitor = fl.Monitor(query)
         monitor.advance(1, [row("a", 1, x=1.0)])
-        assert monitor.advance(2, [row("b", 2, x=float("inf"))], ticks=ticks).num_rows == 0
+        assert monitor.advance(2, [row("b", 2, x=float("inf"))], every="tick" if ticks else "batch").num_rows == 0
         assert monitor.clock == 2
         assert monitor.counts["rows"] == 2
         assert monitor.counts["rejected"] == 1
@@ -278,7 +275,7 @@ def test_a_call_whose_rows_are_all_rejected_moves_the_clock_and_no_more():
 def test_a_call_that_raises_settles_no_kinds():
     query = fl.Query(attributes={"x": "max"}, id="id", time="t", lifetime=3)
     monitor = fl.Monitor(query)
-    with pytest.raises(fl.RowsWarning):  # here warnings are errors
+    with pytest.raises(fl.RowsRejectedWarning):  # here warnings are errors
         monitor.advance(1, [row("a", 1, x=None)])  # a gap, and nothing to impute it from
     assert monitor.counts["rows"] == 0
     monitor.advance(1, [{"id": 7, "t": 1.5 - 0.5, "x": 1.0}])

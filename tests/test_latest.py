@@ -97,7 +97,7 @@ def net(changes: pa.Table, by: Sequence[str], since: Answer, until: Any = None) 
     """Changes are those of ids: each makes sense where it stands, and there is one of an id per tick."""
     answer, seen = dict(since), set()
     for row in changes.to_pylist():
-        name, now = name_of(row, by), (row["arrived"], row["probability"])
+        name, now = name_of(row, by), (row["t"], row["probability"])
         if until is not None and row["time"] > until:
             continue
         assert (row["time"], name) not in seen, f"{name} changes twice at {row['time']}"
@@ -113,7 +113,7 @@ def net(changes: pa.Table, by: Sequence[str], since: Answer, until: Any = None) 
 
 def answer_of(monitor: fl.Monitor, by: Sequence[str]) -> Answer:
     rows = monitor.answer().to_pylist()
-    answer = {name_of(row, by): (row["arrived"], row["probability"]) for row in rows}
+    answer = {name_of(row, by): (row["t"], row["probability"]) for row in rows}
     assert len(answer) == len(rows), "an id is in the answer twice"
     return answer
 
@@ -225,6 +225,6 @@ def test_the_answer_after_each_call_is_the_same_without_ticks(stream):
     there, back = fl.Monitor(stream.query), fl.Monitor(stream.query)
     for now, rows in stream.calls:
         there.advance(now, rows)
-        back.advance(now, rows, ticks=False)
+        back.advance(now, rows, every="batch")
         back.check()
         agree(full(answer_of(there, stream.by)), full(answer_of(back, stream.by)))

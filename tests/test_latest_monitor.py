@@ -26,7 +26,7 @@ def monitor_of(**more: Any) -> fl.Monitor:
 
 
 def changes_of(changes: pa.Table) -> list[tuple[Any, ...]]:
-    return [(each["time"], each["id"], each["change"], each["arrived"], each["heat"]) for each in changes.to_pylist()]
+    return [(each["time"], each["id"], each["change"], each["t"], each["heat"]) for each in changes.to_pylist()]
 
 
 # --- Changes ----------------------------------------------------------------------------------------------------------
@@ -58,12 +58,12 @@ def test_changes_add_up_to_the_answer_by_id():
         answers.append(monitor.answer())
 
     def shown(table: pa.Table) -> list[dict[str, Any]]:
-        return sorted(table.select(["id", "arrived", "probability"]).to_pylist(), key=lambda row: row["id"])
+        return sorted(table.select(["id", "t", "probability"]).to_pylist(), key=lambda row: row["id"])
 
     for upto, answer in enumerate(answers):
         assert shown(answer_of(tables[: upto + 1], monitor.query)) == shown(answer)
         assert shown(answer_of(tables, monitor.query, at=upto)) == shown(answer)
-    assert len({row["arrived"] for answer in answers for row in shown(answer)}) > 10
+    assert len({row["t"] for answer in answers for row in shown(answer)}) > 10
 
 
 # --- Removals ---------------------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def test_times_and_versions_may_be_timestamps():
 def test_a_snapshot_belongs_to_its_question():
     monitor = monitor_of()
     monitor.advance(1, [row("a", 1)])
-    with pytest.raises(fl.SnapshotError, match="another query"):
+    with pytest.raises(fl.errors.SnapshotError, match="another query"):
         fl.Monitor.restore(fl.Query(**FIELDS), monitor.snapshot())
 
 
@@ -195,7 +195,7 @@ def test_a_monitor_explains_why_an_id_is_out_and_shows_its_tree():
 
 
 def test_a_table_that_is_looked_at_once_has_no_newest_rows():
-    with pytest.raises(fl.QueryError, match=r"Monitor\(query\).advance"):
+    with pytest.raises(fl.errors.QueryError, match=r"Monitor\(query\).advance"):
         fl.skyline([row("a", 1)], fl.Query(**FIELDS))
 
 
@@ -218,7 +218,7 @@ def heat_after(*rows: dict[str, Any]) -> Any:
     monitor = fl.Monitor.restore(LATEST, monitor.snapshot(), LAST)
     monitor.advance(max(rows[-1]["t"], monitor.clock), [rows[-1]])
     monitor.check()
-    return monitor.explain("s0")[0].cloud.values["heat"]
+    return monitor.explain("s0")[0].row.values["heat"]
 
 
 def test_the_gap_of_a_new_row_is_what_its_sensor_read_last():
@@ -237,7 +237,7 @@ def test_after_a_restart_a_smaller_version_still_does_not_correct_what_was_read(
         monitor = fl.Monitor.restore(LATEST, monitor.snapshot(), LAST)
         monitor.advance(101, [reading(101, 6, v=versions[1])])
         monitor.advance(102, [reading(102, None)])
-        assert monitor.explain("s0")[0].cloud.values["heat"] == ((expected, 1.0),)
+        assert monitor.explain("s0")[0].row.values["heat"] == ((expected, 1.0),)
 
 
 def test_of_corrections_that_come_together_the_last_word_is_what_was_read():
@@ -246,7 +246,7 @@ def test_of_corrections_that_come_together_the_last_word_is_what_was_read():
         monitor = fl.Monitor(LATEST, LAST)
         monitor.advance(101, together)
         monitor.advance(102, [reading(102, None)])
-        assert monitor.explain("s0")[0].cloud.values["heat"] == ((5.0, 1.0),)
+        assert monitor.explain("s0")[0].row.values["heat"] == ((5.0, 1.0),)
 
 
 def test_a_stale_reading_enters_the_memory_and_revises_nothing():

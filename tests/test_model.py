@@ -39,12 +39,12 @@ GOOD = {"attributes": {"temp": "max", "oxygen": "min"}, "id": "sensor", "time": 
     ],
 )
 def test_a_wrong_query_is_an_error_that_names_what_is_wrong(wrong, text):
-    with pytest.raises(fl.QueryError, match=text):
+    with pytest.raises(fl.errors.QueryError, match=text):
         fl.Query.from_dict(GOOD | wrong)
 
 
 def test_a_query_that_lacks_a_field_is_an_error_that_names_it():
-    with pytest.raises(fl.QueryError, match="lacks id and time"):
+    with pytest.raises(fl.errors.QueryError, match="lacks id and time"):
         fl.Query.from_dict({"attributes": {"a": "max"}})
 
 
@@ -71,10 +71,10 @@ def test_durations_are_read_in_microseconds():
 
 
 def test_a_missing_or_broken_query_file_is_an_error_that_names_it(tmp_path):
-    with pytest.raises(fl.QueryError, match="there is no query file"):
+    with pytest.raises(fl.errors.QueryError, match="there is no query file"):
         fl.Query.load(tmp_path / "no.yaml")
     (tmp_path / "bad.yaml").write_text("a: [")
-    with pytest.raises(fl.QueryError, match="is not YAML"):
+    with pytest.raises(fl.errors.QueryError, match="is not YAML"):
         fl.Query.load(tmp_path / "bad.yaml")
 
 
@@ -104,7 +104,7 @@ def test_names_in_a_query_file_are_texts_however_they_look(tmp_path):
 )
 def test_a_query_file_that_contradicts_itself_is_refused(tmp_path, text, stated):
     (tmp_path / "q.yaml").write_text(text)
-    with pytest.raises(fl.QueryError, match=stated):
+    with pytest.raises(fl.errors.QueryError, match=stated):
         fl.Query.load(tmp_path / "q.yaml")
 
 
@@ -113,7 +113,7 @@ def test_a_rule_reads_like_a_sentence_and_refuses_nonsense():
         str(fl.Rule({"voltage": 0.01, "light": 5}, "temperature", 0.5)) == "voltage(0.01), light(5) -> temperature(0.5)"
     )
     for given, then, within in [({}, "a", 1), ({"a": 1}, "a", 1), ({"b": -1}, "a", 1), ({"b": 1}, "a", float("nan"))]:
-        with pytest.raises(fl.RuleError):
+        with pytest.raises(fl.errors.RuleError):
             fl.Rule(given, then, within)
 
 
@@ -154,7 +154,7 @@ CURRENT: dict[str, Any] = {"attributes": {"temp": "max", "oxygen": "min"}, "id":
     ],
 )
 def test_a_wrong_query_for_the_newest_rows_is_an_error_that_names_what_is_wrong(wrong, text):
-    with pytest.raises(fl.QueryError, match=text):
+    with pytest.raises(fl.errors.QueryError, match=text):
         fl.Query.from_dict(CURRENT | wrong)
 
 
@@ -189,7 +189,9 @@ def test_a_query_for_the_newest_rows_survives_yaml_dicts_and_pickling(tmp_path, 
 def test_yaml_never_reads_a_time_as_a_number_of_base_60(line, tmp_path):
     path = tmp_path / "q.yaml"
     path.write_text(f"attributes: {{a: max}}\nid: s\ntime: t\n{line}\n")
-    with pytest.raises(fl.QueryError, match=r"line 4: .* would be a number of base 60 in YAML; write a length of time"):
+    with pytest.raises(
+        fl.errors.QueryError, match=r"line 4: .* would be a number of base 60 in YAML; write a length of time"
+    ):
         fl.Query.load(path)
 
 
@@ -198,5 +200,5 @@ def test_in_yaml_a_name_may_look_like_a_time_and_a_quoted_time_is_a_text(tmp_pat
     path.write_text("attributes: {a: max}\nid: 1:30\ntime: t\nlifetime: 90 minutes\n")
     assert fl.Query.load(path).id == "1:30"
     path.write_text("attributes: {a: max}\nid: s\ntime: t\nlifetime: '1:30'\n")
-    with pytest.raises(fl.QueryError, match="'1:30' is not a duration"):
+    with pytest.raises(fl.errors.QueryError, match="'1:30' is not a duration"):
         fl.Query.load(path)

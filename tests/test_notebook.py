@@ -109,5 +109,5 @@ def test_rows_that_are_only_possible_are_not_counted_as_answers():
         {"sensor": "b", "t": 1, "gas": [(3, 1), (9, 3)], "oxygen": 20},
     ]
     monitor.advance(1, rows)
-    assert "<b>1 row in the answer, 1 more possible</b>" in fl.show(monitor.answer(front="possible"))._repr_html_()
+    assert "<b>1 row in the answer, 1 more possible</b>" in fl.show(monitor.answer(certainty="possible"))._repr_html_()
     assert "<b>1 row in the answer</b>" in fl.show(monitor.answer())._repr_html_()

@@ -57,16 +57,16 @@ def oracle_probabilities(rows, ways):
 def test_probabilities_and_fronts_are_those_of_possible_worlds(rows, alpha):
     true = oracle_probabilities(rows, ["max", "min"])
     frame = pd.DataFrame(rows, columns=["x", "y"], dtype="Int64")
-    found = fl.skyline(frame, {"x": "max", "y": "min"}, alpha=float(alpha), front="possible")
+    found = fl.skyline(frame, {"x": "max", "y": "min"}, alpha=float(alpha), certainty="possible")
     assert found.index.tolist() == [k for k, p in enumerate(true) if p > 0]
     for k, row in found.iterrows():
         p = true[k]
         assert row["probability"] == pytest.approx(float(p), abs=1e-9)
-        assert row["front"] == ("certain" if p == 1 else "likely" if p > alpha else "possible")
+        assert row["certainty"] == ("certain" if p == 1 else "likely" if p > alpha else "possible")
     for front in ("likely", "certain"):
-        part = fl.skyline(frame, {"x": "max", "y": "min"}, alpha=float(alpha), front=front)
+        part = fl.skyline(frame, {"x": "max", "y": "min"}, alpha=float(alpha), certainty=front)
         fronts = ("certain", "likely") if front == "likely" else ("certain",)
-        assert part.equals(found[found["front"].isin(fronts)])
+        assert part.equals(found[found["certainty"].isin(fronts)])
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 4)] * 3), min_size=1, max_size=30), st.sampled_from(["min", "max"]))
@@ -75,9 +75,9 @@ def test_complete_rows_are_those_of_paretoset_equal_ones_included(rows, way):
     ways = {"a": "min", "b": way, "c": "max"}
     mask = paretoset(frame, sense=list(ways.values()), distinct=False)
     found = fl.skyline(frame, ways)
-    assert found.drop(columns=["probability", "front"]).equals(frame[mask])
+    assert found.drop(columns=["probability", "certainty"]).equals(frame[mask])
     assert set(found["probability"]) == {1.0}
-    assert set(found["front"]) == {"certain"}
+    assert set(found["certainty"]) == {"certain"}
 
 
 def test_columns_that_make_groups_are_those_that_paretoset_calls_diff():
@@ -124,19 +124,19 @@ def test_cells_may_be_distributions():
 
 @pytest.mark.parametrize("make", [list, lambda rows: pd.DataFrame(rows, dtype=object)], ids=["dicts", "frame"])
 def test_all_cells_of_a_column_may_be_distributions(make):
-    found = fl.skyline(make([{"x": [(1, 1), (3, 1)]}, {"x": [(2, 1)]}]), {"x": "max"}, front="possible")
+    found = fl.skyline(make([{"x": [(1, 1), (3, 1)]}, {"x": [(2, 1)]}]), {"x": "max"}, certainty="possible")
     assert list(pd.DataFrame(found)["probability"]) == [0.5, 0.5]
 
 
 # --- The table's own kind ---------------------------------------------------------------------------------------------
 
-EXPECTED = {"name": ["Dogwood", "Elm"], "probability": [0.8125, 0.8125], "front": ["likely", "likely"]}
+EXPECTED = {"name": ["Dogwood", "Elm"], "probability": [0.8125, 0.8125], "certainty": ["likely", "likely"]}
 
 
 def test_pandas_in_pandas_out_with_its_index():
     found = fl.skyline(HOTELS, WAYS)
     assert found.index.tolist() == [9, 10]
-    assert found.columns.tolist() == ["name", "price", "rating", "probability", "front"]
+    assert found.columns.tolist() == ["name", "price", "rating", "probability", "certainty"]
     assert found[list(EXPECTED)].to_dict("list") == EXPECTED
     assert HOTELS.columns.tolist() == ["name", "price", "rating"], "the table that came in stays as it is"
 
@@ -147,7 +147,7 @@ def test_polars_in_polars_out():
     assert isinstance(found, pl.DataFrame)
     assert found.select(list(EXPECTED)).to_dict(as_series=False) == EXPECTED
     assert found.schema["price"] == frame.schema["price"]
-    with pytest.raises(fl.RowsError, match=r"give frame.collect\(\)"):
+    with pytest.raises(fl.errors.RowsError, match=r"give frame.collect\(\)"):
         fl.skyline(frame.lazy(), WAYS)
 
 
@@ -164,13 +164,13 @@ def test_dicts_in_dicts_out_and_a_key_may_be_absent():
     found = fl.skyline(rows, WAYS)
     assert [row["price"] for row in found] == [1.0, 1.0]
     assert rows[1] == {"price": 1.0}
-    assert found[0] == {"price": 1.0, "rating": 2.0, "probability": 1.0, "front": "certain"}
+    assert found[0] == {"price": 1.0, "rating": 2.0, "probability": 1.0, "certainty": "certain"}
 
 
 @pytest.mark.parametrize("empty", [HOTELS.iloc[:0], pl.from_pandas(HOTELS).clear(), pa.table(HOTELS[:0]), []])
 def test_no_rows_have_no_answer(empty):
     if isinstance(empty, list):
-        with pytest.raises(fl.QueryError, match="no column 'price'; it has none"):
+        with pytest.raises(fl.errors.QueryError, match="no column 'price'; it has none"):
             fl.skyline(empty, WAYS)
     else:
         found = fl.skyline(empty, WAYS, top=3)
@@ -179,9 +179,9 @@ def test_no_rows_have_no_answer(empty):
 
 
 def test_names_that_are_taken_get_an_underscore_and_any_name_may_count():
-    frame = pd.DataFrame({"time": [1, 2], "id": [2, 1], "probability": [1, 1], "front": [0, 0], 3: ["x", "y"]})
+    frame = pd.DataFrame({"time": [1, 2], "id": [2, 1], "probability": [1, 1], "certainty": [0, 0], 3: ["x", "y"]})
     found = fl.skyline(frame, {"time": "max", "id": "max", "probability": "min"})
-    assert found.columns.tolist() == ["time", "id", "probability", "front", 3, "probability_", "front_"]
+    assert found.columns.tolist() == ["time", "id", "probability", "certainty", 3, "probability_", "certainty_"]
     assert fl.skyline(pd.DataFrame({0: [1, 2], 1: [3, 3]}), {0: "min", 1: "max"}).index.tolist() == [0]
 
 
@@ -223,12 +223,12 @@ BIG = 2**60
 )
 def test_a_gap_of_any_type_is_imputed_and_values_compare_exactly(column):
     frame = pd.DataFrame({"x": column, "same": 0})
-    found = fl.skyline(frame, {"x": "max", "same": "max"}, front="possible")
+    found = fl.skyline(frame, {"x": "max", "same": "max"}, certainty="possible")
     finite = not (column == -np.inf).any() and not (column == np.inf).any()
     if finite:  # the gap is either of two values
         assert found.index.tolist() == [1, 2]
         assert found["probability"].tolist() == [1.0, 0.5]
-        assert found["front"].tolist() == ["certain", "possible"]
+        assert found["certainty"].tolist() == ["certain", "possible"]
     else:
         assert found.index.tolist()[0] == 1
     assert found["x"].dtype == column.dtype
@@ -237,12 +237,12 @@ def test_a_gap_of_any_type_is_imputed_and_values_compare_exactly(column):
 @pytest.mark.parametrize("kind", [pl.Int64, pl.Float32, pl.String, pl.Categorical, pl.Decimal(10, 2)])
 def test_polars_types_compare(kind):
     frame = pl.DataFrame({"x": ["1", "3", None]}).with_columns(pl.col("x").cast(kind))
-    assert fl.skyline(frame, {"x": "max"}, front="possible")["probability"].to_list() == [1.0, 0.5]
+    assert fl.skyline(frame, {"x": "max"}, certainty="possible")["probability"].to_list() == [1.0, 0.5]
 
 
 def test_infinities_compare_and_teach_nothing():
     frame = pd.DataFrame({"x": [np.inf, 1.0, 2.0, np.nan], "y": [0.0, 1.0, 1.0, 1.0]})
-    found = fl.skyline(frame, {"x": "max", "y": "max"}, front="possible")
+    found = fl.skyline(frame, {"x": "max", "y": "max"}, certainty="possible")
     assert found["probability"].to_dict() == {0: 1.0, 2: 1.0, 3: 0.5}
 
 
@@ -269,7 +269,7 @@ FAR = [2**60, 2**60 + 1, -(2**60)]
         (lambda: skyline(HOTELS, {"name": "min"}), "row 7 cannot be compared: 'name' is 'Alder'"),
         (lambda: skyline(HOTELS, WAYS, by="price"), "to be compared and to make groups"),
         (lambda: skyline(HOTELS, WAYS, by="nam"), "Did you mean 'name'?"),
-        (lambda: skyline(HOTELS, WAYS, front="certin"), "Did you mean 'certain'?"),
+        (lambda: skyline(HOTELS, WAYS, certainty="certin"), "Did you mean 'certain'?"),
         (lambda: skyline(HOTELS, WAYS, top=0), "top is 0"),
         (lambda: skyline(HOTELS, WAYS, top=True), "top is True"),
         (lambda: skyline(HOTELS, WAYS, alpha=1), "alpha is 1"),
@@ -300,11 +300,11 @@ QUERY = fl.Query(WAYS, id="name", time="t", lifetime=1)
 
 def test_with_a_query_the_table_is_the_one_it_was_and_more_can_be_asked():
     found = fl.skyline(HOTELS, QUERY)
-    assert found.column_names == ["id", "probability", "exact", "within", "price", "rating", "row"]
-    possible = fl.skyline(HOTELS, QUERY, front="possible")
-    assert possible["front"].to_pylist() == ["possible", "likely", "likely"]
+    assert found.column_names == ["name", "probability", "probability_error", "price", "rating", "row"]
+    possible = fl.skyline(HOTELS, QUERY, certainty="possible")
+    assert possible["certainty"].to_pylist() == ["possible", "likely", "likely"]
     assert possible["row"].to_pylist() == [7, 9, 10]
     assert fl.skyline(HOTELS, QUERY, alpha=0.9).num_rows == 0
     assert fl.skyline(HOTELS, QUERY, top=1)["stands_for"].to_pylist() == [2]
-    with pytest.raises(fl.QueryError, match="by= goes with a mapping"):
+    with pytest.raises(fl.errors.QueryError, match="by= goes with a mapping"):
         fl.skyline(HOTELS, QUERY, by="name")

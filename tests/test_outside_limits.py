@@ -48,7 +48,7 @@ def monitors(repository, **how: Any) -> tuple[fl.Monitor, fl.Monitor, pa.Table, 
 def test_changes_answers_and_plots_show_it_as_missing(repository):
     beyond, missing, changes, expected = monitors(repository)
     assert changes.equals(expected)
-    assert beyond.answer(front="possible").equals(missing.answer(front="possible"))
+    assert beyond.answer(certainty="possible").equals(missing.answer(certainty="possible"))
     assert "a" in beyond.answer()["id"].to_pylist()
     assert possible_rows(beyond, None) == possible_rows(missing, None)
     assert "294" not in fl.show(beyond)._repr_html_()
@@ -81,7 +81,7 @@ def test_an_imputer_that_gives_one_value_at_once_is_named_beside_what_was_measur
 
 
 def test_a_value_that_is_written_like_its_limit_is_written_in_full():
-    outside = fl.Outside("gas", 100.00004, 0.0, 100.0)
+    outside = fl.types.Outside("gas", 100.00004, 0.0, 100.0)
     assert str(outside) == "100.00004 was outside 0…100 and is treated as missing"
 
 
@@ -107,5 +107,5 @@ def test_an_output_holds_it_as_missing_and_its_explanations_name_it(repository, 
 
 
 def test_a_table_shows_it_as_missing_too(repository):
-    beyond, missing = (fl.skyline(rows(cell), QUERY, repository, front="possible") for cell in (BEYOND, MISSING))
+    beyond, missing = (fl.skyline(rows(cell), QUERY, repository, certainty="possible") for cell in (BEYOND, MISSING))
     assert beyond.equals(missing)

@@ -31,7 +31,7 @@ def _no_disk(monkeypatch):
     monkeypatch.setattr(folder, "to_disk", lambda path: None)
 
 
-def ran(root: Path, **how: Any) -> fl.RunSummary:
+def ran(root: Path, **how: Any) -> fl.types.RunSummary:
     return fl.run(root / "in", CASE.query, CASE.repository(), **{"files_per_batch": 2, **CASE.how, **how})
 
 
@@ -41,7 +41,7 @@ def test_it_writes_what_the_engine_of_the_command_line_writes(tmp_path, name):
     write_stream(case, tmp_path / "in")
     true = Embedded(config_of(case, tmp_path, "true"))
     assert true.start(files_per_batch=2).awaitTermination()
-    seen: list[fl.RunSummary] = []
+    seen: list[fl.types.RunSummary] = []
     how = {"output": tmp_path / "out", "files_per_batch": 2, "report": seen.append}
     done = fl.run(tmp_path / "in", case.query, case.repository(), **case.how, **how)
     for kind in ("changes", "rejects", "health"):
@@ -50,10 +50,10 @@ def test_it_writes_what_the_engine_of_the_command_line_writes(tmp_path, name):
     assert done.batches == len(seen) == true.status.batch + 1
     assert seen[-1] == done
     assert sum(done.reasons.values()) == done.rejected == len(reported(tmp_path / "out", "rejects"))
-    assert ran_again(tmp_path, case) == fl.RunSummary(output=str(tmp_path / "out"))
+    assert ran_again(tmp_path, case) == fl.types.RunSummary(output=str(tmp_path / "out"))
 
 
-def ran_again(root: Path, case: Any) -> fl.RunSummary:
+def ran_again(root: Path, case: Any) -> fl.types.RunSummary:
     return fl.run(root / "in", case.query, case.repository(), **case.how, output=root / "out")
 
 
@@ -126,7 +126,7 @@ def test_one_that_follows_waits_for_files(tmp_path, monkeypatch):
 
 def test_it_runs_in_any_thread(tmp_path):
     write_stream(CASE, tmp_path / "in")
-    found: list[fl.RunSummary] = []
+    found: list[fl.types.RunSummary] = []
     thread = threading.Thread(target=lambda: found.append(ran(tmp_path, output=tmp_path / "out")))
     thread.start()
     thread.join()
@@ -150,4 +150,4 @@ def test_an_imputer_of_the_users_own_and_several_queries(tmp_path):
     assert fl.show(done)._repr_html_().count("in the answer") == 2
     assert "a:\n" in repr(OutputReader(tmp_path / "two"))
     with pytest.raises(FoglineError, match="went into sinks alone"):
-        fl.RunSummary().answer()
+        fl.types.RunSummary().answer()

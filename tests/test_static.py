@@ -27,10 +27,10 @@ def by_monitor(table: pa.Table, query: fl.Query, repository: fl.Repository | Non
     asked = {name: value for name, value in fields.items() if name not in ("expires", "lifetime")}
     monitor = fl.Monitor(fl.Query.from_dict(asked), repository, remember=False)
     monitor.advance(0, rows)
-    answer = monitor.answer().drop_columns(["front"]).sort_by([("id", "ascending")])
-    named = table.column(query.id).take(answer["id"])
-    position = answer["id"]
-    answer = answer.set_column(answer.schema.get_field_index("id"), "id", named).drop_columns(["arrived"])
+    answer = monitor.answer().drop_columns(["certainty"]).sort_by([("number", "ascending")])
+    named = table.column(query.id).take(answer["number"])
+    position = answer["number"]
+    answer = answer.set_column(answer.schema.get_field_index("number"), query.id, named).drop_columns(["instant"])
     return answer.append_column("row", position)
 
 
@@ -115,20 +115,20 @@ def test_equal_rows_are_all_in():
     n = 3_000
     table = pa.table({"s": np.arange(n), **{name: np.ones(n) for name in "xyz"}})
     answer = fl.skyline(table, QUERY)
-    assert answer["id"].to_pylist() == list(range(n))
+    assert answer["s"].to_pylist() == list(range(n))
     assert set(answer["probability"].to_pylist()) == {1.0}
 
 
 def test_no_rows_have_no_answer():
     table = dependent(0, 0.0)
     assert fl.skyline(table, QUERY).num_rows == 0
-    assert fl.skyline(table, QUERY).column_names == ["id", "probability", "exact", "within", "x", "y", "z", "row"]
+    assert fl.skyline(table, QUERY).column_names == ["s", "probability", "probability_error", "x", "y", "z", "row"]
 
 
 def test_a_value_outside_its_limits_is_imputed_from_the_table_too():
     query = fl.Query.from_dict(QUERY.to_dict() | {"limits": {"x": [0, 1]}})
     table = [{"s": "wrong", "x": 99.0, "y": 0.0, "z": 0.0}, {"s": "right", "x": 0.5, "y": 0.5, "z": 0.5}]
-    assert fl.skyline(table, query)["id"].to_pylist() == ["right"]
+    assert fl.skyline(table, query)["s"].to_pylist() == ["right"]
 
 
 POINTS = st.lists(st.tuples(st.integers(0, 1), *[st.integers(0, 3)] * 3), min_size=0, max_size=30)

@@ -47,7 +47,7 @@ def measure(knobs: Knobs, scope: Scope) -> list[dict[str, Scalar]]:
     ends = np.append(starts[1:], stream.num_rows)
     first = len(ticks) - min(WARM + (30 if scope.quick else TICKS), len(ticks) - 1)
     for monitor in monitors.values():
-        monitor.advance(ticks[first - 1], stream.slice(0, starts[first]), ticks=False)
+        monitor.advance(ticks[first - 1], stream.slice(0, starts[first]), every="batch")
     spent: dict[str, list[float]] = {which: [] for which in monitors}
     live: dict[str, list[int]] = {which: [] for which in monitors}
     for k in range(first, len(ticks)):

@@ -30,7 +30,7 @@ class HistoryWarning(UserWarning):
     """The history was fitted, and what can be learnt of it is worth little."""
 
 
-class RowsWarning(UserWarning):
+class RowsRejectedWarning(UserWarning):
     """Rows are rejected for a reason that the caller can do away with."""
 
 

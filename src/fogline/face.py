@@ -35,11 +35,13 @@ class Face(ModuleType):
             super().__setattr__(name, value)
 
     def __dir__(self) -> list[str]:
-        return sorted({*vars(self), *self.where})
+        """What is public; modules that were imported are none of it."""
+        return sorted({*vars(self)["__all__"], *(name for name in vars(self) if name.startswith("__"))})
 
 
-def offer(package: str, names: Mapping[str, tuple[str, ...]]) -> None:
-    """Let a package show names of its modules; {"spark": ("spark",)} shows a module itself."""
+def offer(package: str, names: Mapping[str, tuple[str, ...]], *, root: str | None = None) -> None:
+    """Let a package show names of its modules, or of those of `root`; {"spark": ("spark",)} shows a module itself."""
     module = sys.modules[package]
-    vars(module)["where"] = {name: f"{package}.{each}" for each, shown in names.items() for name in shown}
+    within = package if root is None else root
+    vars(module)["where"] = {name: f"{within}.{each}" for each, shown in names.items() for name in shown}
     module.__class__ = Face

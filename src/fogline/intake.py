@@ -35,7 +35,7 @@ import numpy as np
 from fogline.arrays import Batch, Flags, Floats, Ints, Removals, Revisions, UncertainRows, objects
 from fogline.carry import Coming, Standing, carry_over, join_standing, standing_of
 from fogline.engine.group import NOTHING, Incoming
-from fogline.errors import RowsWarning
+from fogline.errors import RowsRejectedWarning
 from fogline.impute.chain import Chain
 from fogline.impute.fill import Looked, bounded, filled, filled_at_once, look, needs_of, put, unfilled, why_rejected
 from fogline.impute.protocol import Evidence
@@ -66,7 +66,7 @@ def take(monitor: Monitor, read: Decoded) -> dict[Key, Incoming]:
             f"row {read.id[call.unfilled]!r} is rejected, as every row is with a gap that nothing fills: "
             f"{refused[call.unfilled]}. Fit one to complete history, Monitor(query, fl.Repository.fit(history, "
             "query)), or give such a cell a list of (value, weight) pairs.",
-            RowsWarning,
+            RowsRejectedWarning,
             stacklevel=3,
         )
         monitor.warned = True

@@ -24,7 +24,7 @@ from fogline.engine.bulk import threads
 from fogline.engine.current import new_group
 from fogline.engine.explain import explained, named
 from fogline.engine.group import NOTHING, Group, Incoming
-from fogline.errors import ClockError, FoglineError, RowsError
+from fogline.errors import ClockError, FoglineError, RowsError, did_you_mean
 from fogline.impute.chain import Chain, Tally, chain_of
 from fogline.impute.own import ImputeFunction, as_imputer
 from fogline.impute.protocol import Imputer
@@ -32,8 +32,8 @@ from fogline.impute.scores import Score, by_age, listed
 from fogline.intake import Intake, take
 from fogline.kernels.uncertain import extent
 from fogline.notebook import html_of
-from fogline.query import Query
-from fogline.repository.repository import Repository
+from fogline.query import Query, must_be_query
+from fogline.repository.repository import Repository, must_be_repository
 from fogline.results import Explanation, Node, Reject
 from fogline.rows.cells import REAL
 from fogline.rows.changes import Key, Tables
@@ -46,11 +46,12 @@ from fogline.rows.clock import (
 )
 from fogline.rows.names import Kinds
 from fogline.rows.reader import Decoded, Reader, remembered
-from fogline.rows.table import opened
+from fogline.rows.table import is_table, opened
 from fogline.show import count_of
 from fogline.snapshot import restore_monitor, save_monitor
 
 KEPT_REJECTS = 10_000
+EVERY = ("tick", "batch")
 
 
 class Monitor:
@@ -61,8 +62,8 @@ class Monitor:
     >>> monitor = Monitor(query)
     >>> a = {"sensor": "a", "t": 1, "gas": 5, "oxygen": 19}
     >>> b = {"sensor": "b", "t": 1, "gas": [(3, 1), (9, 3)], "oxygen": 20}
-    >>> monitor.advance(1, [a, b]).select(["id", "change", "probability"]).to_pylist()
-    [{'id': 'a', 'change': 'enter', 'probability': 1.0}, {'id': 'b', 'change': 'enter', 'probability': 0.75}]
+    >>> monitor.advance(1, [a, b]).select(["sensor", "change", "probability"]).to_pylist()
+    [{'sensor': 'a', 'change': 'enter', 'probability': 1.0}, {'sensor': 'b', 'change': 'enter', 'probability': 0.75}]
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class Monitor:
         query: Query,
         repository: Repository | None = None,
         *,
-        places: int = 1_000_000,
+        exact_limit: int = 1_000_000,
         eager: bool = False,
         imputer: Imputer | ImputeFunction | None = None,
         remember: bool = True,
@@ -80,18 +81,19 @@ class Monitor:
 
         Without a repository a row with a gap is rejected, and the first one is warned of.
 
-        `places`: up to how many places a row's probability is worked out exactly (beyond, to 1e-3, see `within`).
+        `exact_limit`: up to how many combinations of values a row's probability is worked out exactly; beyond, to 1e-3,
+        as `probability_error` states.
         `eager`: impute every row as it comes instead of when it matters; the answers are the same.
         `imputer`: is asked first what a missing value may be: an `Imputer`, or a function, see `fogline.impute`.
         `remember`: keep what each sensor has read lately, if the repository has learnt from such readings; without,
         missing values are imputed by rules alone.
         `hindsight`: revise a missing value when its sensor has spoken again; None: where the repository has learnt it.
         """
-        if not isinstance(places, int) or places < 1:
-            raise FoglineError(f"places is {places!r}; it counts places, so it is a whole number of at least 1.")
-        if not isinstance(query, Query):
+        must_be_query(query, "what a monitor answers")
+        must_be_repository(repository)
+        if not isinstance(exact_limit, int) or exact_limit < 1:
             raise FoglineError(
-                f"a monitor answers a Query, not {type(query).__name__}; use Query(…) or Query.load(path)."
+                f"exact_limit is {exact_limit!r}; it counts combinations of values, so it is a whole number from 1 on."
             )
         threads()  # an error now, and not in the midst of the first large tick
         asked = None if imputer is None else as_imputer(imputer, query)
@@ -100,7 +102,7 @@ class Monitor:
         self.chain: Chain | None = chain_of(repository, query, asked, remember=remember, hindsight=hindsight)
         scoring = remember and imputer is None  # imputers of the user's own are not scored
         self.intake = Intake(self.chain, eager=eager, scoring=scoring)
-        self.places = places
+        self.exact_limit = exact_limit
         self.clock = -np.inf
         self.shown: pa.DataType | None = None  # the kind of the last `now`
         self.kinds = Kinds()
@@ -123,13 +125,19 @@ class Monitor:
         parts = [self.query, *(() if self.repository is None else (self.repository,))]
         return f"Monitor({clock}; {taken}; {held})\n" + "\n".join(indent(repr(part), "    ") for part in parts)
 
-    def advance(self, now: Any, rows: Any = None, *, ticks: bool = True) -> pa.Table:
+    def advance(self, now: Any = None, rows: Any = None, *, every: str = "tick") -> pa.Table:
         """Move the clock to `now`, take in the rows that arrived, and return what changed in the answer.
 
         Rows are a table of any kind: pandas, Polars, Arrow, a DuckDB relation, a list of dicts or a dict of columns.
-        They may be of many instants up to `now`; they are taken tick by tick, and what is later is rejected. Without
-        `ticks` only the answer at `now` is looked at, and the changes lead there from the answer last reported.
-        O(rows · live set).
+        They may be of many instants up to `now`, and what is later is rejected. Without `now` the clock moves to the
+        newest time of the rows: `monitor.advance(rows)`; without rows it stays.
+
+        `every`: "tick" reports each instant of the rows; "batch" only what has changed in the answer from call to call.
+
+        Columns: `time`, the instant of the change; by…, the id and the row's own time under the query's names (a time
+        column called `time` becomes `arrived`); `change`: enter, leave or update; `probability`; `probability_error`:
+        how far the truth may lie from it, 0 where it is exact; of a leave its `reason`, and by which row it was
+        `beaten_by`, of which time (`beaten_by_time`); and the attributes as they came. O(rows · live set).
 
         Where the newest row of each id counts, an id that stays in with another row is updated:
 
@@ -140,12 +148,21 @@ class Monitor:
         >>> [(row["time"], row["change"], row["gas"]) for row in monitor.advance(3, rows).to_pylist()]
         [(1, 'enter', 9.0), (2, 'update', 6.0), (3, 'leave', 6.0)]
         """
+        if every not in EVERY:
+            raise FoglineError(f"every is {every!r}; it is one of {', '.join(EVERY)}.{did_you_mean(str(every), EVERY)}")
+        if is_table(now):
+            if rows is not None:
+                raise FoglineError(
+                    "advance was given two tables; it takes the time and the rows: advance(now, rows), or the rows "
+                    "alone: advance(rows)."
+                )
+            now, rows = None, now
         read = self._read(rows)
         until, shown, kinds = self._move(now, read)
         before = self._saved()
         try:
             taken = {} if read is None else take(self, read)
-            deltas = self._step(until, taken, ticks)
+            deltas = self._step(until, taken, every == "tick")
         except BaseException:
             if before is not None:
                 self._put_back(*before)
@@ -169,11 +186,11 @@ class Monitor:
         self.counts, self.past = before.counts, before.past
         self.clock, self.rejects = before.clock, deque(rejects, KEPT_REJECTS)
 
-    def _made(self, places: int) -> Monitor:
+    def _made(self, exact_limit: int) -> Monitor:
         """A monitor as this one was when it was made."""
         remember, hindsight, eager = self._how
         return Monitor(
-            self.query, self.repository, places=places, eager=eager, imputer=self.imputer, remember=remember,
+            self.query, self.repository, exact_limit=exact_limit, eager=eager, imputer=self.imputer, remember=remember,
             hindsight=hindsight,
         )  # fmt: skip
 
@@ -201,10 +218,10 @@ class Monitor:
             deltas.sort(key=lambda pair: pair[1].time)
         return deltas
 
-    def answer(self, *, front: str = "likely", alpha: float | None = None, top: int | None = None) -> pa.Table:
-        """The answer now: by…, id, arrived, probability, exact, within, attributes as they came, front.
+    def answer(self, *, certainty: str = "likely", alpha: float | None = None, top: int | None = None) -> pa.Table:
+        """The answer now: by…, the id, the row's own time, probability, probability_error, attributes, certainty.
 
-        `front`: of each row whether it is in the skyline under every value that was imputed (`certain`), with a
+        `certainty`: of each row whether it is in the skyline under every value that was imputed (`certain`), with a
         probability above alpha (`likely`), or only under some values (`possible`). Asked for one of these, it and those
         before it are given: `certain` rows alone, the answer (`likely`), or also rows that are out though they may be
         in.
@@ -214,7 +231,7 @@ class Monitor:
         by this object, and not in snapshots.
         """
         groups = {key: group.live for key, group in self.groups.items()}
-        return self._answers.table(groups, self.kinds, front, alpha, top)
+        return self._answers.table(groups, self.kinds, certainty, alpha, top)
 
     def stats(self) -> Mapping[str, Any]:
         """Counters since the start, and sizes now. O(live) and cheap: it may be asked for every second.
@@ -262,7 +279,7 @@ class Monitor:
         return [node for key, group in self.groups.items() for node in tree(group.live, key, self._show)]
 
     def check(self) -> None:
-        """Assert every invariant of every group, and name the one that fails. For tests: O(live² · places)."""
+        """Assert every invariant of every group, and name the one that fails. For tests: O(live² · combinations)."""
         for group in self.groups.values():
             audit(group.live)
 
@@ -288,17 +305,17 @@ class Monitor:
 
         `changes` is the expected number of rows that enter or leave the answer if that one cell were known: exact over
         the cell's own distribution, all else as it is. Fewer than k: no other cell would change anything. Rows of more
-        than 4,096 places (equal ones merged) are not counted among those that enter or leave.
+        than 4,096 combinations of values (equal ones merged) are not counted among those that enter or leave.
 
         >>> query = Query(attributes={"gas": "max", "oxygen": "min"}, id="sensor", time="t", lifetime=10)
         >>> monitor = Monitor(query)
         >>> rows = [{"sensor": "a", "t": 1, "gas": 5, "oxygen": 20}]
         >>> rows += [{"sensor": "b", "t": 1, "gas": [(3, 1), (9, 3)], "oxygen": 20}]
         >>> _ = monitor.advance(1, rows)
-        >>> monitor.answer()["id"].to_pylist()
+        >>> monitor.answer()["sensor"].to_pylist()
         ['b']
-        >>> monitor.ask_next().select(["id", "attribute", "changes", "low", "high"]).to_pylist()
-        [{'id': 'b', 'attribute': 'gas', 'changes': 0.5, 'low': 3.0, 'high': 9.0}]
+        >>> monitor.ask_next().select(["sensor", "attribute", "changes", "low", "high"]).to_pylist()
+        [{'sensor': 'b', 'attribute': 'gas', 'changes': 0.5, 'low': 3.0, 'high': 9.0}]
 
         With a gas of 3, `a` would enter and `b` leave; that is as likely as one in four.
         """
@@ -325,24 +342,31 @@ class Monitor:
     ) -> Monitor:
         """The monitor that `snapshot` saved, for the same query and repository."""
 
-        def make(places: int) -> Monitor:
-            return cls(query, repository, places=places, imputer=imputer, remember=remember, hindsight=hindsight)
+        def make(exact_limit: int) -> Monitor:
+            return cls(
+                query, repository, exact_limit=exact_limit, imputer=imputer, remember=remember, hindsight=hindsight
+            )
 
         return restore_monitor(saved, query, repository, make)
 
     def _new_group(self) -> Group:
-        return new_group(self.query, self.chain, self.places, remembered(self.query, None))
+        return new_group(self.query, self.chain, self.exact_limit, remembered(self.query, None))
 
     def _move(self, now: Any, read: Decoded | None) -> tuple[float, pa.DataType | None, Kinds]:
         """`now` as the clock counts, its kind, and the kinds of the stream then; an error where that would be wrong."""
         kinds = self.kinds if read is None else read.kinds
-        until, kind = self._instant(now, kinds.time)
-        if read is not None:
+        until, kind = self._newest(read, kinds.time) if now is None else self._instant(now, kinds.time)
+        if read is not None and now is not None:
             self._refuse_future(read, until)
         shown = join_kinds(self.shown, kind, "now")
         if kinds.time == INTEGER and shown == REAL:  # late rows enter at the clock: it must be shown as it is
             kinds = replace(kinds, time=REAL)
         return until, shown, kinds
+
+    def _newest(self, read: Decoded | None, seen: pa.DataType | None) -> tuple[float, pa.DataType | None]:
+        """The newest time of rows that can be taken, or where the clock stands; and its kind."""
+        times = np.empty(0) if read is None else np.delete(read.arrived, list(read.refused))
+        return max(self.clock, float(times.max(initial=-np.inf))), seen or self.shown
 
     def _instant(self, now: Any, seen: pa.DataType | None) -> tuple[float, pa.DataType]:
         """`now` as the clock counts, and its kind; `seen` is the kind of the rows' times."""

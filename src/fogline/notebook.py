@@ -2,7 +2,7 @@
 
 HTML has no scripts and no style sheet: colours are translucent, so that it reads on light and on dark, and all that
 comes from data is escaped. A probability has a bar, a gap a mark, a change its sign; columns that state nothing (all
-exact, all null) are left out.
+null, or an error of 0) are left out.
 
     fl.show(monitor.answer())        an object that a notebook renders
     %load_ext fogline                from then on every Arrow table is rendered so
@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fogline.errors import FoglineError
+from fogline.query import LEAVING, RANGE
 from fogline.show import count_of
 
 GAP = "gap"
@@ -28,9 +29,9 @@ _LONGEST = 80  # characters of a cell
 _BAR = "rgba(0,114,178,.28)"  # blue of the palette of Okabe and Ito
 _GAP = '<span style="border:1px dashed;border-radius:3px;padding:0 4px;opacity:.75" title="missing">gap</span>'
 _SIGNS = {"enter": "▲ enter", "leave": "▽ leave", "update": "· update"}
-_OWN = ("time", "arrived", "probability", "within", "rival", "rival_time", "changes", "low", "high", "mean")
+_OWN = ("time", "probability", "probability_error", "beaten_by", "beaten_by_time", "changes", *RANGE)
 _BARS = ("probability",)
-_SILENT = ("exact", "within", "reason", "rival", "rival_time")  # left out where they state nothing
+_SILENT = ("probability_error", *LEAVING)  # left out where they state nothing
 
 
 class Rendering:
@@ -112,7 +113,7 @@ def _title(table: pa.Table) -> str:
     if "change" in names and "probability" in names:
         return count_of(table.num_rows, "change")
     if "probability" in names:
-        possible = table["front"].to_pylist().count("possible") if "front" in names else 0
+        possible = table["certainty"].to_pylist().count("possible") if "certainty" in names else 0
         more = f", {possible:,} more possible" if possible else ""
         return f"{count_of(table.num_rows - possible, 'row')} in the answer{more}"
     return count_of(table.num_rows, "row")
@@ -130,9 +131,7 @@ def _cells(table: pa.Table, rows: int) -> tuple[list[str], list[list[Any]], list
 
 
 def _silent(column: pa.ChunkedArray) -> bool:
-    """Null, exact, or off by nothing, everywhere."""
-    if pa.types.is_boolean(column.type):
-        return bool(pc.all(column, min_count=0).as_py())
+    """Null, or off by nothing, everywhere."""
     if pa.types.is_floating(column.type):
         return not bool(pc.any(pc.not_equal(column, 0.0), min_count=0).as_py())
     return bool(column.null_count == len(column))

@@ -6,10 +6,11 @@ They agree on the columns of ids, times and versions, and each column has one ro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from os import PathLike
 from typing import Any
 
 from fogline.errors import FoglineError, QueryError
-from fogline.query import Query
+from fogline.query import RANGE, Query, must_be_query
 
 QUERY = "query"  # the column with the name of the query, of changes, rejects and health
 OPENS = "["  # how the key of a group begins; no name holds it
@@ -48,6 +49,11 @@ class Queries(Mapping[str, Query]):
     def time(self) -> str:
         """The column with a row's arrival."""
         return self._any.time
+
+    @property
+    def arrived(self) -> str:
+        """The column of outputs with a row's own time: see `Query.arrived`."""
+        return self._any.arrived
 
     @property
     def by(self) -> tuple[str, ...]:
@@ -103,10 +109,10 @@ def asked_of(given: Any) -> Asked:
         return given
     if isinstance(given, Mapping):
         return Queries(given)
-    raise FoglineError(
-        f"watch answers a Query, or several by their names, not {type(given).__name__}; use Query(…) or "
-        "Query.load(path)."
-    )
+    if isinstance(given, Iterable) and not isinstance(given, str | PathLike):
+        raise QueryError("several queries are answered by their names: {'fire': query, 'gas': another}.")
+    must_be_query(given, "what a run answers")
+    raise AssertionError
 
 
 def asked_from(plain: Mapping[str, Any]) -> Asked:
@@ -165,7 +171,7 @@ def _check_names(queries: Mapping[Any, Any]) -> None:
                 f"a query is called {name!r}; its name is a text that can be printed, without '{OPENS}', as in 'fire'."
             )
         if not isinstance(query, Query):
-            raise FoglineError(f"query {name!r} is a {type(query).__name__}; use Query(…) or Query.load(path).")
+            must_be_query(query, f"what {name!r} names")
 
 
 def _check_stream(queries: Mapping[str, Query]) -> None:
@@ -190,17 +196,25 @@ def _check_stream(queries: Mapping[str, Query]) -> None:
 def _check_roles(queries: Mapping[str, Query]) -> None:
     """Each column has one role in all queries, and none is called as the column with the query's name."""
     roles: dict[str, tuple[str, str]] = {}
+    ranges = {f"{each}.{end}": (each, end) for query in queries.values() for each in query.names for end in RANGE}
     for name, query in queries.items():
         found: list[tuple[str, Iterable[str | None]]] = [("an attribute", query.names), ("a group", query.by)]
+        found += [("the id", [query.id]), ("the time", [query.time])]
         found += [("the expiry", [query.expires]), ("the version", [query.version]), ("a removal", [query.gone_column])]
         for role, columns in found:
             for column in columns:
                 if column is None:
                     continue
-                if column == QUERY and role in ("an attribute", "a group"):
+                if column.lower() == QUERY and role in ("an attribute", "a group", "the id", "the time"):
                     raise QueryError(
-                        f"query {name!r}: its column {column!r} would collide with the column {QUERY!r} of the "
-                        "changes, which names the query; rename it."
+                        f"query {name!r}: its column {column!r} would collide with the column {QUERY!r} that outputs "
+                        "of several queries add; give it another name in the source."
+                    )
+                if column in ranges:
+                    attribute, end = ranges[column]
+                    raise QueryError(
+                        f"the column {column!r} of query {name!r} would collide with the {end} of {attribute!r} that "
+                        "outputs add; give it another name in the source."
                     )
                 before, other = roles.setdefault(column, (role, name))
                 if before != role:

@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from decimal import Decimal
+from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypeGuard
@@ -36,8 +37,20 @@ NO_VALUE = "the repository has no value for it"  # why a row with a gap is rejec
 NO_REPOSITORY = "there is no repository to impute it from"
 UNHELD = "which float64 cannot hold exactly; subtract an offset from it, or make a float of it yourself"
 
-LEAVING = ("reason", "rival", "rival_time")  # columns of changes that only a leave fills
-CHANGE_COLUMNS = ("time", "id", "arrived", "change", "probability", "exact", "within", *LEAVING)
+LEAVING = ("reason", "beaten_by", "beaten_by_time")  # columns of changes that only a leave fills
+CHANGE_COLUMNS = ("time", "change", "probability", "probability_error", *LEAVING)  # beside the user's own
+TICK, ARRIVED = "time", "arrived"  # of a row's own time, where its column is called as that of the tick
+RANGE = ("low", "high", "mean")  # of a cell; behind the name of its attribute and a dot, a column of `near/`
+ADDED = {*CHANGE_COLUMNS, "certainty", "stands_for", "row", "batch", "position", "inside", "why"}  # by any output
+_OF_CELLS = {
+    "rank",
+    "attribute",
+    "changes",
+    *RANGE,
+    "sentence",
+    "value",
+    "rule",
+}  # beside a row's name, where cells are listed
 
 _WAYS = ("min", "max")
 _OTHER_WORDS = {"low": "min", "lower": "min", "high": "max", "higher": "max", "maximize": "max", "minimize": "min"}
@@ -129,6 +142,13 @@ class Query:
         """The columns that it looks at."""
         own = (self.id, self.time, self.expires, self.gone_column, self.version)
         return frozenset((*self.by, *self.names, *(name for name in own if name is not None)))
+
+    @property
+    def arrived(self) -> str:
+        """The column of outputs with a row's own time: the user's, unless that is called `time`, as the tick is; then
+        `arrived`.
+        """
+        return ARRIVED if self.time.lower() == TICK else self.time
 
     @property
     def signs(self) -> tuple[float, ...]:
@@ -253,6 +273,22 @@ class Rule:
     def __str__(self) -> str:
         given = ", ".join(f"{name}({radius:g})" if radius else name for name, radius in self.given.items())
         return f"{given} -> {self.then}({self.within:g})"
+
+
+def must_be_query(given: object, who: str) -> None:
+    """A query; of anything else an error with the way out."""
+    if isinstance(given, Query):
+        return
+    way = "give Query(…) or Query.load(path)"
+    if isinstance(given, str | PathLike):
+        way = f"give Query.load({str(given)!r})"
+    elif isinstance(given, Mapping):
+        way = "fl.run and fl.spark.watch answer several queries by their names; give one of them"
+    elif isinstance(given, Iterable):
+        way = "give one; fl.run and fl.spark.watch answer several by their names: {'fire': query, …}"
+    elif hasattr(given, "determinants"):
+        way = "the query comes first, then the repository"
+    raise QueryError(f"{who} is a Query, not {type(given).__name__}; {way}.")
 
 
 # --- The fields of a query --------------------------------------------------------------------------------------------
@@ -388,7 +424,7 @@ def check_latest(query: Query) -> None:
 
 
 def check_columns(query: Query) -> None:
-    """Each column has one role, and none is called as a column of the changes."""
+    """Each column has one role, and none is called as a column that outputs add."""
     roles: dict[str, str] = {}
     named: list[tuple[str, Sequence[Any]]] = [("attribute", query.names), ("id", (query.id,)), ("time", (query.time,))]
     named += [("by", query.by)]
@@ -404,10 +440,22 @@ def check_columns(query: Query) -> None:
             used = f", which is the {roles[name]}" if isinstance(name, str) and name in roles else ""
             raise QueryError(f"{role} names a column of its own, not {quoted(name)}{used}.")
         roles |= {} if name is None else {name: f"column of {role}"}
-    for name in (*query.names, *query.by):
-        if name in CHANGE_COLUMNS:
+    _refuse_taken(query, roles)
+
+
+def _refuse_taken(query: Query, roles: Mapping[str, str]) -> None:
+    """No column that comes out is called as one that outputs add, in whatever case: SQL makes no difference."""
+    added = ADDED | {f"{name}.{each}".lower() for name in query.names for each in RANGE}
+    shown = [query.id, *query.by, *query.names]
+    if query.arrived == query.time:
+        shown.append(query.time)
+    else:
+        added.add(ARRIVED)
+    for name in shown:
+        if name.lower() in (added if name in query.attributes else added | _OF_CELLS):
             raise QueryError(
-                f"{roles[name]} {name!r} would collide with the column {name!r} of the changes; rename it."
+                f"the column {name!r} ({roles[name]}) would collide with the column {name.lower()!r} that outputs add; "
+                "give it another name in the source."
             )
 
 

@@ -63,7 +63,7 @@ class RowStory:
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain JSON values: the explanation, if there is one, and what was reported."""
         row = {"id": plain(self.id), "arrived": plain(self.arrived), "by": [plain(each) for each in self.by]}
-        row |= {"inside": False, "front": "", "sentence": self.sentence}
+        row |= {"inside": False, "certainty": "", "sentence": self.sentence}
         row["guard"] = None if self.guard is None else dict(zip(("id", "arrived"), map(plain, self.guard), strict=True))
         reported = [
             {"time": plain(each.time), "change": each.change, "probability": each.probability, "reason": each.reason}
@@ -89,9 +89,9 @@ class Story:
 
 def why_it_left(change: Change) -> str:
     """The reason of a leave, in words."""
-    if change.rival is None:
+    if change.beaten_by is None:
         return change.reason or "not known"
-    return f"{change.reason} by {quoted(change.rival[0])} (arrived {change.rival[1]})"
+    return f"{change.reason} by {quoted(change.beaten_by[0])} (arrived {change.beaten_by[1]})"
 
 
 def replay(rows: pa.Table, query: Query, repository: Repository | None, id: Any, at: str | None = None) -> Story:
@@ -108,7 +108,7 @@ def replay(rows: pa.Table, query: Query, repository: Repository | None, id: Any,
     monitor.rejects, monitor.warned = deque(), True  # all of them: they are part of the story
     there = rows.filter(pa.array(~(times > until)))
     wanted = as_text(id)
-    changes = changes_of(_of_id(monitor.advance(show_time(until, kind), there), wanted), query)
+    changes = changes_of(_of_id(monitor.advance(show_time(until, kind), there), query.id, wanted), query)
     explained = {(each.by, each.id, each.arrived): each for each in monitor.explain(id)}
     own, when = _own_rows(there, times[~(times > until)], query, wanted)
     guards = {} if query.latest else _guards(monitor, own, when, kind)
@@ -158,7 +158,7 @@ def _guards(
     instants = np.unique(when[~np.isnan(when)])
     before = when < instants[-NEWEST] if len(instants) > NEWEST else np.zeros(len(when), np.bool_)
     if before.any():
-        alone.advance(show_time(float(when[before].max()), kind), own.filter(pa.array(before)), ticks=False)
+        alone.advance(show_time(float(when[before].max()), kind), own.filter(pa.array(before)), every="batch")
     for instant_ in instants[-NEWEST:].tolist():
         alone.advance(show_time(instant_, kind), own.filter(pa.array(when == instant_)))
         for key, group in alone.groups.items():
@@ -203,8 +203,8 @@ def _until(times: Floats, kind: pa.DataType, at: str | None) -> float:
     return read[0]
 
 
-def _of_id(changes: pa.Table, wanted: str) -> list[dict[str, Any]]:
+def _of_id(changes: pa.Table, id: str, wanted: str) -> list[dict[str, Any]]:
     """The changes of rows whose id is written so."""
-    same = np.array([as_text(each) == wanted for each in changes.column("id").to_pylist()], np.bool_)
+    same = np.array([as_text(each) == wanted for each in changes.column(id).to_pylist()], np.bool_)
     found: list[dict[str, Any]] = changes.filter(pa.array(same)).to_pylist()
     return found

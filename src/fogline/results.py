@@ -20,7 +20,7 @@ from fogline.rows.clock import instant, time_text
 from fogline.show import count_of, quoted
 
 _SIDES = {"<": "below {}", "<=": "{} or less", ">=": "{} or more", ">": "above {}"}
-_RIVALS = 2  # that a sentence names
+_NAMED = 2  # that a sentence names
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +33,14 @@ class Change:
     arrived: Any
     change: Literal["enter", "leave", "update"]
     probability: float | None
-    exact: bool | None
-    within: float | None
+    probability_error: float | None
+    """How far the truth may lie from the probability; 0: it is exact. None, like the probability, of a leave."""
     attributes: Mapping[str, float | None]
     reason: str | None = None
     """Of a leave: 'expired'; 'beaten', by a row that surely beats it; 'less likely', its probability fell to alpha or
     below without one such row; where rows are replaced 'replaced', by a row that is not in, or 'removed'; and on a
     pipeline 'begun anew': its group's clock had run ahead, and its rows come again or are held."""
-    rival: tuple[Any, Any] | None = None
+    beaten_by: tuple[Any, Any] | None = None
     """The id and the arrival of the row that surely beats it; of several the first in that order."""
 
 
@@ -50,15 +50,14 @@ def changes_of(rows: Iterable[Mapping[str, Any]], query: Query) -> list[Change]:
         Change(
             time=row["time"],
             by=tuple(row[name] for name in query.by),
-            id=row["id"],
-            arrived=row["arrived"],
+            id=row[query.id],
+            arrived=row[query.arrived],
             change=row["change"],
             probability=row["probability"],
-            exact=row["exact"],
-            within=row["within"],
+            probability_error=row["probability_error"],
             attributes={name: row[name] for name in query.names},
             reason=row.get("reason"),
-            rival=None if row.get("rival_time") is None else (row["rival"], row["rival_time"]),
+            beaten_by=None if row.get("beaten_by_time") is None else (row["beaten_by"], row["beaten_by_time"]),
         )
         for row in rows
     ]
@@ -98,7 +97,7 @@ class UncertainRow:
     values: Mapping[str, tuple[tuple[float, float], ...]]
 
     @property
-    def places(self) -> int:
+    def instances(self) -> int:
         """How many combinations of values it has."""
         return math.prod(len(pairs) for pairs in self.values.values())
 
@@ -175,16 +174,18 @@ class Explanation:
     inside: bool
     reason: str
     probability: float
-    within: float  # how far the truth may lie from it; 0: it is exact
-    cloud: UncertainRow
-    rivals: tuple[Rival, ...]
+    probability_error: float
+    """How far the truth may lie from the probability; 0: it is exact."""
+    row: UncertainRow
+    """What its values may be."""
+    beaten_by: tuple[Dominator, ...]
     """The rows that may beat it, the likeliest first; ten at most."""
     imputed: tuple[ImputedCell, ...] = ()
     """What was imputed for each of its missing values."""
-    front: str = ""
+    certainty: str = ""
     """`certain`, `likely` or `possible`; empty: it cannot be in."""
     flips: tuple[Flip, ...] = ()
-    """Its own cells, the nearest first; then missing cells of rivals, the likeliest first."""
+    """Its own cells, the nearest first; then missing cells of rows that may beat it, the likeliest first."""
     decisive: Decisive | None = None
     """None: no missing value would move it."""
     approximate: bool = False
@@ -201,7 +202,7 @@ class Explanation:
         known, outside = {each.attribute: each for each in self.imputed}, {each.attribute for each in self.outside}
         cells = [
             known.get(name) or ImputedCell(name, pairs, "", pairs, "", False)
-            for name, pairs in self.cloud.values.items()
+            for name, pairs in self.row.values.items()
             if name in known or name in outside or len(pairs) > 1
         ]
         return tuple(cells)
@@ -218,13 +219,13 @@ class Explanation:
             "arrived": plain(self.arrived),
             "by": [plain(each) for each in self.by],
             "inside": self.inside,
-            "front": self.front,
+            "certainty": self.certainty,
             "probability": self.probability,
-            "within": self.within,
+            "probability_error": self.probability_error,
             "approximate": self.approximate,
             "reason": self.reason,
             "sentence": self.sentence,
-            "rivals": [_named(each) | {"probability": each.probability} for each in self.rivals],
+            "beaten_by": [_named(each) | {"probability": each.probability} for each in self.beaten_by],
             "imputed": [imputed_dict(each) for each in self.gaps],
             "outside": [dict(zip(Outside._fields, map(plain, each), strict=True)) for each in self.outside],
             "flips": [
@@ -242,11 +243,11 @@ class Explanation:
     def tables(self) -> list[tuple[str, list[tuple[str, ...]]]]:
         """The same as small tables of texts: a title, and rows of cells; only those that have any."""
         measured = {each.attribute: each for each in self.outside}
-        verdict = f"{self.front or 'out'}, P = {number(self.probability)}{_within(self.within)}"
+        verdict = f"{self.certainty or 'out'}, P = {number(self.probability)}{_error(self.probability_error)}"
         found: list[tuple[str, list[tuple[str, ...]]]] = [
             ("row", [(where(self), verdict)]),
             ("missing", [_imputed(each, measured.get(each.attribute)) for each in self.gaps]),
-            ("rivals", [(where(each), f"beats it with {number(each.probability)}") for each in self.rivals]),
+            ("beaten by", [(where(each), f"beats it with {number(each.probability)}") for each in self.beaten_by]),
             ("what would flip it", [_flip(each) for each in self.flips]),
         ]
         if (most := self.decisive) is not None:
@@ -269,7 +270,7 @@ class Explanation:
         return f"<p>{escape(self.sentence)}</p><table>{''.join(rows)}</table>"
 
 
-class Rival(NamedTuple):
+class Dominator(NamedTuple):
     """A row that may beat another."""
 
     id: Any
@@ -280,7 +281,7 @@ class Rival(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """A value of one cell, of the row itself or of a rival, at which the row would enter or leave.
+    """A value of one cell, of the row itself or of one that may beat it, at which the row would enter or leave.
 
     All other cells stay as they are.
     """
@@ -290,7 +291,7 @@ class Flip:
     attribute: str
     value: float
     side: str
-    """Which values do so: ">=", ">", "<=" or "<" that value; of a rival's cell, those that it may have."""
+    """Which values do so: ">=", ">", "<=" or "<" that value; of a cell of another row, those that it may have."""
     missing: bool
     """Whether the cell is missing, so that a measurement could show it."""
     to: bool
@@ -304,7 +305,7 @@ class Flip:
 
 
 class Decisive(NamedTuple):
-    """The missing cell, of the row itself or of a rival, whose knowledge would move the row's probability most."""
+    """The missing cell, of the row or of one that may beat it, whose knowledge would move its probability most."""
 
     id: Any
     arrived: Any
@@ -362,8 +363,8 @@ def _named(each: Any) -> dict[str, Any]:
     return {"id": plain(each.id), "arrived": plain(each.arrived)}
 
 
-def _within(within: float) -> str:
-    return f" ± {within:.2g}" if within else ""
+def _error(error: float) -> str:
+    return f" ± {error:.2g}" if error else ""
 
 
 def _imputed(cell: ImputedCell, measured: Outside | None) -> tuple[str, ...]:
@@ -406,7 +407,7 @@ def where(row: Any) -> str:
 def sentence_of(row: Explanation) -> str:
     """Why the row is in or out, and what would change that."""
     measured = {each.attribute: each for each in row.outside}
-    parts = [*(_gap(each, measured.get(each.attribute)) for each in row.gaps), _rivals(row)]
+    parts = [*(_gap(each, measured.get(each.attribute)) for each in row.gaps), _beaten_by(row)]
     if (own := next((each for each in row.flips if each.own), None)) is not None:
         parts.append(_flip_sentence(own))
     if row.decisive is not None:
@@ -417,13 +418,12 @@ def sentence_of(row: Explanation) -> str:
 
 
 def _verdict(row: Explanation) -> str:
-    within = f" ± {row.within:.2g}" if row.within else ""
-    name, chance = quoted(row.id), f"{_close(row.probability, row.alpha)}{within}"
-    if row.front == "certain":
+    name, chance = quoted(row.id), f"{_close(row.probability, row.alpha)}{_error(row.probability_error)}"
+    if row.certainty == "certain":
         return f"{name} is in the answer under every value that was imputed"
     if row.inside:
         return f"{name} is in the answer with probability {chance}"
-    if not row.front:
+    if not row.certainty:
         return f"{name} is out of the answer"
     return f"{name} is out of the answer with probability {chance}, which is not above {number(row.alpha)}"
 
@@ -444,13 +444,13 @@ def _gap(cell: ImputedCell, measured: Outside | None) -> str:
     return f"its missing {cell.attribute} is likely {span}{by}"
 
 
-def _rivals(row: Explanation) -> str:
-    if not row.rivals:
+def _beaten_by(row: Explanation) -> str:
+    if not row.beaten_by:
         return "no row beats it"
-    sure = [each for each in row.rivals if each.probability >= 1.0]
+    sure = [each for each in row.beaten_by if each.probability >= 1.0]
     if sure:
         return f"{_other(sure[0], row)} surely beats it"
-    named = [f"{_other(each, row)} beats it with {number(each.probability)}" for each in row.rivals[:_RIVALS]]
+    named = [f"{_other(each, row)} beats it with {number(each.probability)}" for each in row.beaten_by[:_NAMED]]
     return " and ".join(named)
 
 

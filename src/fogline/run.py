@@ -120,7 +120,7 @@ def run(
     >>> done = fl.run(folder / "gas.csv", query, output=folder / "out")
     >>> done.rows, done.rejected, done.reasons
     (3, 1, {"'gas' is …, which is not a number": 1})
-    >>> done.answer()["id"].to_pylist()
+    >>> done.answer()["sensor"].to_pylist()
     ['b']
     >>> fl.run(folder / "gas.csv", query, output=folder / "out").rows  # all was read before
     0

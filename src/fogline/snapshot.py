@@ -36,7 +36,7 @@ def save_monitor(monitor: Monitor) -> bytes:
         "repository": None if monitor.repository is None else monitor.repository.fingerprint,
         "imputer": _imputer(monitor),
         "clock": monitor.clock,
-        "places": monitor.places,
+        "places": monitor.exact_limit,
         "counts": monitor.counts,
         "past": monitor.past,
         "hindsight": _hindsight(monitor),

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import ONE, Flags, Floats, Ints, UncertainRows
-from fogline.engine.answer import FRONT, check_front, means, words_of
+from fogline.engine.answer import CERTAINTY, check_certainty, means, words_of
 from fogline.engine.representatives import check_top, representatives
 from fogline.engine.table import once
 from fogline.errors import QueryError, did_you_mean
@@ -26,9 +26,9 @@ from fogline.impute.chain import Chain, chain_of
 from fogline.impute.fill import bounded, look, put
 from fogline.kernels.static import CERTAIN, Front, front, fronts_of, surely_dominated
 from fogline.kernels.uncertain import ends
-from fogline.query import CHANGE_COLUMNS, UNHELD, Query, alpha_of, ways_of
+from fogline.query import ADDED, UNHELD, Query, alpha_of, ways_of
 from fogline.repository.history import History, read_history
-from fogline.repository.repository import Repository
+from fogline.repository.repository import Repository, must_be_repository
 from fogline.rows.cells import Measure, Reasons, measure, read_cells
 from fogline.rows.names import Kinds, grouped
 from fogline.rows.reader import Decoded, Reader
@@ -47,37 +47,39 @@ def skyline(
     *,
     alpha: float | None = None,
     by: Any = (),
-    front: str = "likely",
+    certainty: str = "likely",
     top: int | None = None,
 ) -> Any:
     """The rows of a table that no other row beats, with their probabilities; in one line.
 
     `query` maps columns to "min" or "max". The rows come back in the kind of table that they came in (pandas, Polars,
     Arrow, a list of dicts, a dict of columns; a DuckDB relation, and whatever else Arrow can read, as an Arrow table),
-    in its order, with two more columns: `probability`, that no other row beats it, and `front`: "certain", in
-    the skyline under every value that was imputed; "likely", with a probability above `alpha` (0.5 unless stated); or
-    "possible". A missing value (None, NaN, NA) is imputed from the table's own rows, or from a repository.
+    in its order, with two more columns: `probability`, that no other row beats it, and `certainty`:
+    "certain", in the skyline under every value that was imputed; "likely", with a probability above `alpha` (0.5 unless
+    stated); or "possible". A missing value (None, NaN, NA) is imputed from the table's own rows, or from a repository.
 
-    `front` asks for the certain rows only, or for all possible ones. `by` names columns: each of their combinations has
-    a skyline of its own. `top=12` gives so many representatives (of each group), with `stands_for`: for how many of the
-    rows each stands. Equal rows are all in.
+    `certainty` asks for the certain rows only, or for all possible ones. `by` names columns: each of their combinations
+    has a skyline of its own. `top=12` gives so many representatives (of each group), with `stands_for`: for how many
+    of the rows each stands. Equal rows are all in.
 
     >>> hotels = [{"price": 50, "rating": 3.9}, {"price": 80, "rating": 4.5}, {"price": 90, "rating": 4.1}]
     >>> skyline(hotels, {"price": "min", "rating": "max"})[1]
-    {'price': 80, 'rating': 4.5, 'probability': 1.0, 'front': 'certain'}
+    {'price': 80, 'rating': 4.5, 'probability': 1.0, 'certainty': 'certain'}
 
-    With a `Query` the answer is an Arrow table: by…, id, probability, exact, within, attributes, row (its label in the
-    index of a pandas frame, its position in any other table); and `front` and `stands_for` where these are asked for.
+    With a `Query` the answer is an Arrow table: by…, the id, probability, probability_error, attributes, row (its
+    label in the index of a pandas frame, its position in any other table); and `certainty` and `stands_for` where these
+    are asked for.
 
     >>> rows = [{"s": "a", "x": 1.0, "y": 2.0}, {"s": "b", "x": 2.0, "y": 1.0}, {"s": "c", "x": 0.5, "y": 0.5}]
     >>> query = Query(attributes={"x": "max", "y": "max"}, id="s", time="t", lifetime=1)
-    >>> skyline(rows, query)["id"].to_pylist()
+    >>> skyline(rows, query)["s"].to_pylist()
     ['a', 'b']
     """
-    check_front(front)
+    check_certainty(certainty)
     if top is not None:
         check_top(top)
-    level, wanted = None if alpha is None else alpha_of(alpha), _Wanted(front, top)
+    must_be_repository(repository)
+    level, wanted = None if alpha is None else alpha_of(alpha), _Wanted(certainty, top)
     if isinstance(query, Query):
         if by:
             raise QueryError("the query states by which columns rows are grouped; by= goes with a mapping of columns.")
@@ -89,23 +91,23 @@ def skyline(
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """Which of the rows that are in are asked for: those of a front, or so many that stand for all."""
+    """Which of the rows that are in are asked for: those that are so certain, or so many that stand for all."""
 
-    front: str
+    certainty: str
     top: int | None
 
     def alpha(self, alpha: float) -> float:
         """The threshold up to which rows must be looked at."""
-        return 0.0 if self.front == "possible" else alpha
+        return 0.0 if self.certainty == "possible" else alpha
 
     def of(self, judged: Judged, alpha: float) -> tuple[Ints, dict[str, Any]]:
-        """Positions among the judged rows; and of each its front, and for how many rows it stands."""
-        fronts = words_of(judged.kind, judged.probability, alpha).astype(np.str_)
+        """Positions among the judged rows; and of each how certain it is, and for how many rows it stands."""
+        certain = words_of(judged.kind, judged.probability, alpha).astype(np.str_)
         which = np.arange(len(judged.rows))
-        if self.front == "certain":
+        if self.certainty == "certain":
             which = which[judged.kind == CERTAIN]
         if self.top is None:
-            return which, {FRONT: fronts[which]}
+            return which, {CERTAINTY: certain[which]}
         parts, counts = [], []
         for key in np.unique(judged.group[which]).tolist():
             some = which[judged.group[which] == key]
@@ -115,7 +117,7 @@ class _Wanted:
         which = np.concatenate((which[:0], *parts))
         order = np.argsort(which, kind="stable")
         stands = np.concatenate((np.empty(0, np.int64), *counts))[order]
-        return which[order], {FRONT: fronts[which[order]], "stands_for": stands}
+        return which[order], {CERTAINTY: certain[which[order]], "stands_for": stands}
 
 
 # --- With a query -----------------------------------------------------------------------------------------------------
@@ -124,7 +126,7 @@ class _Wanted:
 def _by_query(
     frame: Frame, query: Query, repository: Repository | None, alpha: float | None, wanted: _Wanted
 ) -> pa.Table:
-    """The answer to a query as an Arrow table; only the rows that are asked for, with `row`, `front`, `stands_for`."""
+    """The answer to a query as an Arrow table; with `row`, and where asked for `certainty` and `stands_for`."""
     alpha = query.alpha if alpha is None else alpha
     level = wanted.alpha(alpha)
     asked = query if level == query.alpha else Query.from_dict(query.to_dict() | {"alpha": level})
@@ -135,16 +137,16 @@ def _by_query(
 
 
 def _with(table: pa.Table, columns: Mapping[str, Any]) -> pa.Table:
-    """The table with further columns, under names that no other has."""
+    """The table with further columns."""
     for name, values in columns.items():
-        table = table.append_column(beside(name, table.schema.names), pa.array(values))
+        table = table.append_column(name, pa.array(values))
     return table
 
 
 def answered(table: Any, query: Query, repository: Repository | None = None) -> tuple[pa.Table, Judged]:
     """The answer over a table, in its order, and what is known of the rows in it.
 
-    Columns: by…, id, probability, exact, within, attributes.
+    Columns: by…, the id, probability, probability_error, attributes.
     """
     frame = opened(table)
     if query.latest:
@@ -292,10 +294,10 @@ def _must_have(frame: Frame, name: Hashable, role: str) -> None:
 
 
 def _called(names: Iterable[Hashable]) -> dict[Hashable, str]:
-    """The name of each column in here: a text, and none that a table of changes uses."""
+    """The name of each column in here: a text, and none that outputs add."""
     called: dict[Hashable, str] = {}
     for name in names:
-        called[name] = beside(str(name), {*CHANGE_COLUMNS, *called.values()})
+        called[name] = beside(str(name), {*ADDED, *called.values()})
     return called
 
 
@@ -435,14 +437,14 @@ def _points_and_others(points: UncertainRows, others: UncertainRows) -> Uncertai
 
 def _shown(plain: pa.Table, query: Query, read: Decoded, judged: Judged) -> pa.Table:
     """The answer as a table, in the types of the stream."""
-    rows, within = judged.rows, judged.within
+    rows = judged.rows
     ids = plain.column(query.id) if query.id in plain.schema.names else pa.chunked_array([np.arange(plain.num_rows)])
     columns: dict[str, Any] = {
         name: pa.array([values[k] for k in rows.tolist()], kind or pa.null())
         for name, values, kind in zip(query.by, read.by, read.kinds.by or (None,) * len(query.by), strict=True)
     }
-    columns |= {"id": ids.take(pa.array(rows)), "probability": judged.probability}
-    columns |= {"exact": within == 0.0, "within": within}
+    columns |= {query.id: ids.take(pa.array(rows))}
+    columns |= {"probability": judged.probability, "probability_error": judged.within}
     raw = np.ascontiguousarray(query.plausible(read.raw[rows]).T)
     columns |= {name: pa.array(values, mask=np.isnan(values)) for name, values in zip(query.names, raw, strict=True)}
     return pa.table(columns)

@@ -127,7 +127,7 @@ class Course:
         self.calls.append((clock, taken))
         self.clock = clock
         if self.monitor is not None:
-            self.monitor.advance(clock, self.world.table(taken) if taken else None, ticks=False)
+            self.monitor.advance(clock, self.world.table(taken) if taken else None, every="batch")
 
     def _count_waiting(self, counted: int) -> None:
         """Copies may be rejected as they come, or when they are due."""
@@ -215,7 +215,7 @@ class Course:
         """Where a monitor judges, its answer is the one that was reported."""
         if self.monitor is not None and self.known:
             rows = self.monitor.answer().to_pylist()
-            agree(self.answer, {(row["id"], row["arrived"]): row["probability"] for row in rows}, 2.5 * CLOSE)
+            agree(self.answer, {(row["id"], row["t"]): row["probability"] for row in rows}, 2.5 * CLOSE)
 
 
 def net(changes: Sequence[Row], since: Answer, *, latest: bool, until: Any = math.inf) -> Answer:
@@ -224,7 +224,7 @@ def net(changes: Sequence[Row], since: Answer, *, latest: bool, until: Any = mat
     for row in changes:
         if number_of(row["time"]) > until:
             continue
-        name = row["id"], number_of(row["arrived"])
+        name = row["id"], number_of(row["t"])
         there = (
             next((each for each in answer if each[0] == name[0]), None) if latest else name if name in answer else None
         )

@@ -145,5 +145,5 @@ def test_a_path_is_made_of_names_alone(tmp_path):
     from fogline.repository import cache
 
     for mark in ("../../x", "/etc", "", "A" * 64, "0" * 15):
-        with pytest.raises(fl.HistoryError, match="is no fingerprint"):
+        with pytest.raises(fl.errors.HistoryError, match="is no fingerprint"):
             cache.kept(mark, lambda folder: Path(folder, "x").touch())

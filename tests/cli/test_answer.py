@@ -27,14 +27,14 @@ def written(path, query, times, last):
     """An output with one batch: a row at each of these times, all of them in the answer."""
     output = Output(LocalFolder(path), RunConfig("in", str(path), query))
     output.begin({})
-    same = {"change": "enter", "exact": True, "within": 0.0}
+    same = {"change": "enter", "probability_error": 0.0}
     rows = [
-        {"time": t, "id": f"s{k}", "arrived": t, "probability": 1 - k / 10, "heat": 10.0 * k, **same}
+        {"time": t, "id": f"s{k}", "t": t, "probability": 1 - k / 10, "heat": 10.0 * k, **same}
         for k, t in enumerate(times)
     ]
     kind = pa.timestamp("us", "UTC") if isinstance(last, datetime) else pa.int64()
     changes = pa.Table.from_pylist(rows)
-    for name in ("time", "arrived"):
+    for name in ("time", "t"):
         changes = changes.set_column(changes.schema.get_field_index(name), name, changes[name].cast(kind))
     output.folder.write(3, {"changes": changes, "health": pa.table({"batch": [3], "time": pa.array([last], kind)})})
     return str(path)
@@ -90,7 +90,7 @@ def test_an_output_without_rows_states_that(tmp_path):
 
 def test_rows_as_csv_json_and_parquet_with_the_instant_beside_them(numbers, tmp_path):
     csv = run(numbers, "--format", "csv")
-    assert csv.stdout.splitlines()[0] == '"id","arrived","probability","exact","within","heat","front"'
+    assert csv.stdout.splitlines()[0] == '"id","t","probability","exact","within","heat","certainty"'
     assert csv.stderr == "the answer at 11, after batch 3\n"
     lines = [json.loads(line) for line in run(numbers, "--json").stdout.splitlines()]
     assert [line["id"] for line in lines] == ["s0", "s1", "s2"]

@@ -129,8 +129,8 @@ def test_it_is_given_as_json(tmp_path):
     found = json.loads(output)
     assert (code, found["at"], found["rejected"]) == (0, 3, [])
     new, old = found["rows"]
-    assert (new["arrived"], new["inside"], new["front"], new["probability"]) == (3, False, "", 0.0)
-    assert new["rivals"][0] == {"id": "58", "arrived": 1, "probability": 1.0}
+    assert (new["t"], new["inside"], new["certainty"], new["probability"]) == (3, False, "", 0.0)
+    assert new["rivals"][0] == {"id": "58", "t": 1, "probability": 1.0}
     assert {flip["attribute"]: (flip["side"], flip["value"], flip["to"]) for flip in new["flips"]} == {
         "gas": (">", 9.0, True),
         "oxygen": ("<", 18.0, True),

@@ -48,23 +48,25 @@ def rows(*words: str) -> list[dict[str, Any]]:
 
 
 def names(some: Any, *columns: str) -> set[tuple[Any, ...]]:
-    return {tuple(row[name] for name in ("id", "arrived", *columns)) for row in some}
+    return {tuple(row[name] for name in ("id", "t", *columns)) for row in some}
 
 
-@pytest.mark.parametrize("words", [{}, {"front": "certain"}, {"front": "possible"}, {"alpha": 0.8}, {"alpha": 0.9}])
+@pytest.mark.parametrize(
+    "words", [{}, {"certainty": "certain"}, {"certainty": "possible"}, {"alpha": 0.8}, {"alpha": 0.9}]
+)
 def test_fronts_and_a_raised_alpha_are_those_of_a_monitor(outputs, monitor, words):
     options = [word for name, value in words.items() for word in (f"--{name}", str(value))]
     truth = monitor.answer(**words).to_pylist()
-    assert names(rows(str(outputs / "explained"), *options), "front") == names(truth, "front")
-    if words.get("front") != "possible":
+    assert names(rows(str(outputs / "explained"), *options), "certainty") == names(truth, "certainty")
+    if words.get("certainty") != "possible":
         assert names(rows(str(outputs / "plain"), *options)) == names(truth)
     assert truth
 
 
 def test_a_raised_alpha_with_possible_rows_shows_what_fell_below_it_as_possible(outputs, monitor):
     there = rows(str(outputs / "explained"), "--front", "possible", "--alpha", "0.9")
-    assert names(there, "front") == names(monitor.answer(front="possible", alpha=0.9).to_pylist(), "front")
-    assert any(0.5 < row["probability"] <= 0.9 and row["front"] == "possible" for row in there)
+    assert names(there, "certainty") == names(monitor.answer(certainty="possible", alpha=0.9).to_pylist(), "certainty")
+    assert any(0.5 < row["probability"] <= 0.9 and row["certainty"] == "possible" for row in there)
 
 
 def test_alpha_can_be_raised_and_not_lowered_and_an_error_states_which_it_was(outputs):
@@ -117,7 +119,7 @@ def test_where_nothing_is_missing_there_is_nothing_to_measure(tmp_path):
     run(config_of(case, tmp_path, explain=True))
     assert asked("next", str(tmp_path / "out")).stdout == "no missing value would change the answer.\n"
     assert asked("next", str(tmp_path / "out"), "--json").stdout == ""
-    assert {row["front"] for row in rows(str(tmp_path / "out"))} == {"certain"}
+    assert {row["certainty"] for row in rows(str(tmp_path / "out"))} == {"certain"}
 
 
 def test_of_several_queries_one_can_be_asked(tmp_path):

@@ -20,7 +20,7 @@ NAMES = ["pump[north]", "[/x]", "[bold]b[/bold]", ":smile:", "a\x1b[2Jb"]
 def test_names_that_look_like_markup_are_printed_as_they_are(tmp_path):
     output = Output(LocalFolder(tmp_path), RunConfig("in", str(tmp_path), QUERY))
     output.begin({})
-    row = {"time": 1, "arrived": 1, "change": "enter", "probability": 0.9, "exact": True, "within": 0.0, "heat[C]": 1.0}
+    row = {"time": 1, "t": 1, "change": "enter", "probability": 0.9, "probability_error": 0.0, "heat[C]": 1.0}
     output.folder.write(0, {"changes": pa.Table.from_pylist([{**row, "id": name} for name in NAMES])})
     assert len(pq.read_table(tmp_path / "changes")) == len(NAMES)
     printed = CliRunner().invoke(app, ["answer", str(tmp_path)])

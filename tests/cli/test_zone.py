@@ -41,7 +41,7 @@ def shown() -> tuple[str, str, str]:
     explained = call("explain", "in", "-q", "q.yaml", "--id", "s1")
     at = explained.splitlines()[0].removeprefix("'s1' at ").removesuffix(":")
     assert f"{at}: entered" in explained
-    return first.removeprefix("the answer at ").removesuffix(", after batch 0"), row["arrived"], at
+    return first.removeprefix("the answer at ").removesuffix(", after batch 0"), row["t"], at
 
 
 @pytest.mark.parametrize(

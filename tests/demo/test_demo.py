@@ -148,7 +148,7 @@ def test_the_fire_moves_from_one_gallery_to_the_next():
 def test_every_lost_value_gets_the_bounds_and_the_mean_of_its_distribution(shift, repository):
     rows, happened = shift.next(90)
     low, high, mean = (np.concatenate([getattr(tick, name) for tick in happened]) for name in ("low", "high", "mean"))
-    spread = fl.distributions(rows, question(0.5), repository).to_pylist()
+    spread = fl.impute.distributions(rows, question(0.5), repository).to_pylist()
     names = list(zip(rows["sensor"].to_pylist(), rows["ts"].to_pylist(), strict=True))
     gaps = np.argwhere(np.concatenate([tick.reports.lost for tick in happened]))
     assert len(gaps) > 50
@@ -181,7 +181,7 @@ def viewed(shift, repository, parcels, *, latest=False):
 def test_the_changes_add_up_to_the_answer_of_the_monitor(shift, repository):
     view, engine = viewed(shift, repository, [30, 30, 30])
     answer = engine.monitor.answer()
-    names = zip(answer["id"].to_pylist(), answer["arrived"].to_pylist(), strict=True)
+    names = zip(answer["id"].to_pylist(), answer["t"].to_pylist(), strict=True)
     assert view.members == dict(zip(names, answer["probability"].to_pylist(), strict=True))
     assert set(view.since) == set(view.answer)
     assert view.now == OPENING + 89 * STEP

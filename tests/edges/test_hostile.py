@@ -84,7 +84,7 @@ def hostile(column: str, value: Any) -> dict[str, Any]:
 def answered(table: pa.Table) -> dict[Any, float]:
     """The answer about good rows, which have whole numbers as ids below 99."""
     return {
-        (row["g"], row["id"], row["arrived"]): row["probability"]
+        (row["g"], row["id"], row["t"]): row["probability"]
         for row in table.to_pylist()
         if row["a"] is not None and row["b"] is not None and min(row["a"], row["b"]) >= 0
     }

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import fogline as fl
 from fogline.cli import app
 from fogline.impute.written import completed
+from fogline.output.about import FORMAT
 from fogline.output.folder import LocalFolder
 from fogline.repository.held_out import HeldOut
 from fogline.results import ImputedCell
@@ -62,7 +63,9 @@ def test_a_long_query_is_shown_on_a_few_lines_and_is_the_same_again():
 
 
 def test_an_error_names_a_duration_in_words():
-    with pytest.raises(fl.QueryError, match=r"remember_removed is '2 hours' and lifetime 5\.0: both are numbers"):
+    with pytest.raises(
+        fl.errors.QueryError, match=r"remember_removed is '2 hours' and lifetime 5\.0: both are numbers"
+    ):
         fl.Query(attributes={"x": "max"}, id="i", time="t", latest=True, lifetime=5, remember_removed="120 min")
 
 
@@ -105,7 +108,9 @@ def test_an_id_is_found_however_it_is_written():
     texts.advance(1, [{"sensor": name, "t": 1, "gas": 5, "oxygen": 3} for name in ("57", " 58", "58 ")])
     assert [each.id for each in texts.explain(57)] == ["57"]
     assert [each.id for each in texts.explain(" 58")] == [" 58"]
-    with pytest.raises(fl.RowsError, match="no row has the id 58, and several are written like it: ' 58', '58 '"):
+    with pytest.raises(
+        fl.errors.RowsError, match="no row has the id 58, and several are written like it: ' 58', '58 '"
+    ):
         texts.explain(58)
 
 
@@ -114,9 +119,9 @@ def test_rivals_are_named_by_id_and_arrival():
     monitor.advance(2, [{"sensor": "a", "t": 1, "gas": [(1, 3), (9, 1)], "oxygen": 3}])
     monitor.advance(3, [{"sensor": "a", "t": 3, "gas": 5, "oxygen": 3}])
     newest, old = sorted(monitor.explain("a"), key=lambda each: -each.arrived)
-    assert newest.rivals == (("a", 1, 0.25),)
-    assert old.rivals == (("a", 3, 0.75),)
-    assert old.rivals[0].arrived == 3
+    assert newest.beaten_by == (("a", 1, 0.25),)
+    assert old.beaten_by == (("a", 3, 0.75),)
+    assert old.beaten_by[0].arrived == 3
     assert "; 'a' (arrived 3) beats it with 0.75; " in old.sentence
     assert str(old).splitlines()[1] == "  'a' (arrived 1): 'a' (arrived 3) guards it, for the rest of its life"
 
@@ -133,14 +138,9 @@ def test_rivals_are_named_by_id_and_arrival():
 def test_the_answer_over_a_frame_keeps_the_labels_of_its_rows_or_their_positions(index, expected):
     frame = pd.DataFrame({"sensor": ["a", "b", "c"], "gas": [1.0, 0.5, 2.0], "oxygen": [1.0, 1.0, 2.0]}, index=index)
     found = fl.skyline(frame, QUERY)
-    assert found["id"].to_pylist() == ["a", "c"]
+    assert found["sensor"].to_pylist() == ["a", "c"]
     assert found["row"].to_pylist() == expected
     assert fl.skyline(pa.Table.from_pandas(frame, preserve_index=False), QUERY)["row"].to_pylist() == [0, 2]
-
-
-def test_an_attribute_called_row_keeps_its_name():
-    query = fl.Query(attributes={"row": "max"}, id="id", time="t", lifetime=1)
-    assert fl.skyline([{"id": "a", "row": 3.0}], query).column_names[-2:] == ["row", "row_"]
 
 
 # --- What a repository is worth ---------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ def test_rules_of_a_run_are_shown_with_the_version_it_was_begun_with_and_refused
     folder, output = tmp_path / "repository", tmp_path / "out"
     first.save(folder)
     output.mkdir()
-    about = {"query": QUERY.to_dict(), "repository": first.fingerprint, "shape": {}, "stream": "in"}
+    about = {"format": FORMAT, "query": QUERY.to_dict(), "repository": first.fingerprint, "shape": {}, "stream": "in"}
     (output / "about.json").write_text(sealed(about))
     place = LocalFolder(str(output))
     known = fl.Repository.load(folder)
@@ -246,9 +246,9 @@ def test_completed_rows_have_the_median_of_each_gap_and_name_what_filled_it(repo
     found = completed(rows, QUERY, repository)
     assert found.column_names == [*rows.column_names, "filled"]
     assert found.select(["sensor", "t", "note"]).equals(rows.select(["sensor", "t", "note"]))
-    spread = fl.distributions(rows, QUERY, repository).to_pylist()
+    spread = fl.impute.distributions(rows, QUERY, repository).to_pylist()
     for row, name in ((0, "oxygen"), (1, "gas"), (3, "gas"), (3, "oxygen")):
-        cell = [each for each in spread if each["id"] == rows["sensor"][row].as_py() and each["attribute"] == name]
+        cell = [each for each in spread if each["sensor"] == rows["sensor"][row].as_py() and each["attribute"] == name]
         below = np.cumsum([each["probability"] for each in cell])
         assert found[name][row].as_py() == cell[int(np.argmax(below >= 0.5 - 1e-9))]["value"]
         assert f"{name} by {cell[0]['rule']}" in found["filled"][row].as_py()
@@ -266,7 +266,7 @@ def test_a_value_outside_the_limits_is_filled_and_distributions_are_refused():
     assert found["gas"][0].as_py() < 50
     assert found["filled"][0].as_py().startswith("gas by ")
     given = pa.table({"sensor": [1], "t": [500], "gas": [[{"value": 1.0, "weight": 1.0}]], "oxygen": [1.0]})
-    with pytest.raises(fl.RowsError, match="'gas' holds distributions"):
+    with pytest.raises(fl.errors.RowsError, match="'gas' holds distributions"):
         completed(given, query, made)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 
 import fogline as fl
@@ -27,7 +26,7 @@ def row(name: Any, t: int, x: Any, y: Any = 0, **more: Any) -> dict[str, Any]:
 
 def leaves(table: pa.Table) -> list[tuple[Any, ...]]:
     """(time, id, reason, rival, rival_time) of those that left."""
-    names = ("time", "id", "reason", "rival", "rival_time")
+    names = ("time", "id", "reason", "beaten_by", "beaten_by_time")
     return [tuple(each[name] for name in names) for each in table.to_pylist() if each["change"] == "leave"]
 
 
@@ -89,7 +88,7 @@ def test_enters_and_updates_have_no_reason():
     monitor = fl.Monitor(QUERY)
     table = monitor.advance(1, [row("a", 1, [(1, 1), (3, 3)], 1)])
     table = pa.concat_tables([table, monitor.advance(2, [row("b", 2, 2, 1)])])
-    assert [(each["change"], each["reason"], each["rival"]) for each in table.to_pylist()] == [
+    assert [(each["change"], each["reason"], each["beaten_by"]) for each in table.to_pylist()] == [
         ("enter", None, None),
         ("update", None, None),
     ]
@@ -98,27 +97,19 @@ def test_enters_and_updates_have_no_reason():
 def test_a_change_as_a_value_has_its_reason_and_rival():
     monitor = fl.Monitor(QUERY)
     monitor.advance(1, [row("a", 1, 1, 9)])
-    left, entered = fl.changes_of(monitor.advance(2, [row("c", 2, 2, 9)]).to_pylist(), QUERY)
-    assert (left.reason, left.rival) == ("beaten", ("c", 2))
-    assert (entered.reason, entered.rival) == (None, None)
+    left, entered = fl.types.changes_of(monitor.advance(2, [row("c", 2, 2, 9)]).to_pylist(), QUERY)
+    assert (left.reason, left.beaten_by) == ("beaten", ("c", 2))
+    assert (entered.reason, entered.beaten_by) == (None, None)
 
 
 def test_times_and_ids_of_rivals_have_the_types_of_the_stream():
     query = fl.Query(attributes={"x": "max"}, id="id", time="t", lifetime="1 hour")
     rows = pa.table({"id": [7, 8], "t": pa.array([0, 60_000_000], pa.timestamp("us", "UTC")), "x": [1.0, 2.0]})
     table = fl.Monitor(query).advance(rows["t"][1].as_py(), rows)
-    assert table.schema.field("rival").type == pa.int64()
-    assert table.schema.field("rival_time").type == table.schema.field("time").type
+    assert table.schema.field("beaten_by").type == pa.int64()
+    assert table.schema.field("beaten_by_time").type == table.schema.field("time").type
     [left] = [each for each in table.to_pylist() if each["change"] == "leave"]
-    assert (left["rival"], left["rival_time"]) == (8, rows["t"][1].as_py())
-
-
-@pytest.mark.parametrize("name", ["reason", "rival", "rival_time"])
-def test_an_attribute_that_is_called_as_a_column_of_the_changes_is_refused(name):
-    with pytest.raises(
-        fl.QueryError, match=f"attribute '{name}' would collide with the column '{name}' of the changes"
-    ):
-        fl.Query(attributes={name: "max"}, id="id", time="t", lifetime=1)
+    assert (left["beaten_by"], left["beaten_by_time"]) == (8, rows["t"][1].as_py())
 
 
 def unfolded(stream: Stream) -> list[tuple[Any, list[Any]]]:

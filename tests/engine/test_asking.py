@@ -48,7 +48,7 @@ def known(window, cloud, j, value):
 def asked(monitor, by=()):
     table = monitor.ask_next(10_000).to_pylist()
     assert [row["changes"] for row in table] == sorted((row["changes"] for row in table), reverse=True)
-    return {(*(row[name] for name in by), row["id"], row["arrived"], row["attribute"]): row["changes"] for row in table}
+    return {(*(row[name] for name in by), row["id"], row["t"], row["attribute"]): row["changes"] for row in table}
 
 
 def agree(found, true):
@@ -143,7 +143,7 @@ def test_the_most_worthy_cells_of_all_groups_come_first_and_ties_by_arrival_and_
     rows = [row("a", 5, 20), row("b", foggy, 20), row("c", foggy, 20, "y"), row("d", 5, 20, "y"), row("e", 4, 20, "y")]
     monitor.advance(1, [*rows, row("z", [(1, 9), (9, 1)], 20, "w"), row("y", 5, 20, "w")])
     table = monitor.ask_next()
-    assert table.column_names == ["site", "id", "arrived", "attribute", "changes", "low", "high", "mean", "sentence"]
+    assert table.column_names == ["site", "id", "t", "attribute", "changes", "low", "high", "mean", "sentence"]
     assert table.select(["site", "id", "changes", "low", "high", "mean"]).to_pylist() == [
         {"site": "x", "id": "b", "changes": 1.0, "low": 3.0, "high": 9.0, "mean": 6.0},
         {"site": "y", "id": "c", "changes": 1.0, "low": 3.0, "high": 9.0, "mean": 6.0},

@@ -97,7 +97,7 @@ def rooms(t: int, n: int = 30) -> list[dict[str, Any]]:
     ]
 
 
-def all_of(monitor: fl.Monitor) -> dict[Any, fl.Explanation]:
+def all_of(monitor: fl.Monitor) -> dict[Any, fl.types.Explanation]:
     live = monitor.groups[()].live
     found = explained(live, live.slots.alive(), (), monitor._show, QUERY, monitor.chain)
     return {(each.id, each.arrived): each for each in found}
@@ -130,7 +130,7 @@ def test_many_rows_at_once_are_explained_as_one_by_one(repository):
 
 def test_a_row_of_too_many_places_is_explained_and_called_approximate():
     query = fl.Query(attributes=dict.fromkeys("abcd", "max"), id="id", time="t", lifetime=10, alpha=0.95)
-    monitor, rng = fl.Monitor(query, places=5000), np.random.default_rng(3)
+    monitor, rng = fl.Monitor(query, exact_limit=5000), np.random.default_rng(3)
     wide = {k: [(float(v), 1) for v in np.sort(rng.random(60))] for k in "abcd"}
     points = [{"id": str(k), "t": 0} | dict(zip("abcd", 2 * rng.dirichlet(np.ones(4)), strict=True)) for k in range(60)]
     monitor.advance(0, [{"id": "wide", "t": 0, **wide}, *points])
@@ -215,8 +215,8 @@ def test_explanations_are_plain_json_and_escaped_html():
     assert json.loads(json.dumps(found.to_dict())) == found.to_dict()
     assert (found.to_dict()["arrived"], found.to_dict()["by"]) == ("2024-05-01 12:00:00", ["1.5"])
     assert set(found.to_dict()) == {
-        "id", "arrived", "by", "inside", "front", "probability", "within", "approximate", "reason", "sentence",
-        "rivals", "imputed", "outside", "flips", "decisive",
+        "id", "arrived", "by", "inside", "certainty", "probability", "probability_error", "approximate", "reason",
+        "sentence", "beaten_by", "imputed", "outside", "flips", "decisive",
     }  # fmt: skip
     assert "<img" not in found._repr_html_()
     assert "&lt;img src=x onerror" in found._repr_html_()

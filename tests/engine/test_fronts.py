@@ -49,15 +49,15 @@ def agree(monitor: fl.Monitor, by: tuple[str, ...], windows, alpha: Fraction, ra
     for used, given_alpha in ((alpha, None), (raised, float(raised))):
         true = true_fronts(windows, used)
         for k, front in enumerate(FRONTS):
-            rows = monitor.answer(front=front, alpha=given_alpha).to_pylist()
+            rows = monitor.answer(certainty=front, alpha=given_alpha).to_pylist()
             found = {name_of(row, by): row for row in rows}
-            assert {name: row["front"] for name, row in found.items()} == {
+            assert {name: row["certainty"] for name, row in found.items()} == {
                 name: kind for name, (kind, _) in true.items() if kind in FRONTS[: k + 1]
             }
             for name, row in found.items():
                 assert abs(Fraction(row["probability"]) - true[name][1]) <= CLOSE
-                assert row["exact"]
-    assert monitor.answer().equals(monitor.answer(front="likely"))
+                assert row["probability_error"] == 0
+    assert monitor.answer().equals(monitor.answer(certainty="likely"))
 
 
 @trying(60)
@@ -97,10 +97,10 @@ def monitor_of(cells: dict[str, tuple[Any, Any]], **fields) -> fl.Monitor:
 def test_almost_certain_is_not_certain_and_a_tie_is():
     monitor = monitor_of({"x": (1, 0), "y": ([(0, 10**12), (2, 1)], 0), "twin": (1, 0)})
     rows = {row["id"]: row for row in monitor.answer().to_pylist()}
-    assert {name: row["front"] for name, row in rows.items()} == {"x": "likely", "twin": "likely"}
+    assert {name: row["certainty"] for name, row in rows.items()} == {"x": "likely", "twin": "likely"}
     assert rows["x"]["probability"] == pytest.approx(1.0)
     twins = monitor_of({"x": (1, 0), "twin": (1, 0), "worse": ([(0, 1), (1, 1)], 0)})
-    assert {row["id"]: row["front"] for row in twins.answer(front="possible").to_pylist()} == {
+    assert {row["id"]: row["certainty"] for row in twins.answer(certainty="possible").to_pylist()} == {
         "x": "certain", "twin": "certain", "worse": "possible"
     }  # fmt: skip
 
@@ -124,8 +124,8 @@ def test_certain_is_in_the_skyline_under_every_value_that_was_imputed(cells):
     true = {name[0] for name, (front, _) in true_fronts(tick.windows, Fraction(1, 2)).items() if front == "certain"}
     monitor = fl.Monitor(BOTH, imputing())
     monitor.advance(0, rows)
-    assert set(monitor.answer(front="certain")["id"].to_pylist()) == true
-    table = fl.skyline(rows, BOTH, imputing(), front="certain")
+    assert set(monitor.answer(certainty="certain")["id"].to_pylist()) == true
+    table = fl.skyline(rows, BOTH, imputing(), certainty="certain")
     assert set(table["id"].to_pylist()) == true
 
 
@@ -133,7 +133,7 @@ def test_a_value_that_was_not_imputed_may_put_a_certain_row_out():
     top, gap = {"id": "top", "t": 0, "a": 5, "b": 1}, {"id": "gap", "t": 0, "a": None, "b": 1}
     monitor = fl.Monitor(BOTH, imputing())
     monitor.advance(0, [top, gap])
-    assert monitor.answer(front="certain")["id"].to_pylist() == ["top"]
+    assert monitor.answer(certainty="certain")["id"].to_pylist() == ["top"]
     assert monitor.explain("top")[0].sentence.startswith("'top' is in the answer under every value that was imputed: ")
     measured = fl.Monitor(BOTH, imputing())
     measured.advance(0, [top, gap | {"a": 6}])  # within its limits
@@ -142,8 +142,8 @@ def test_a_value_that_was_not_imputed_may_put_a_certain_row_out():
 
 def test_what_is_asked_for_wrongly_is_an_error_with_the_way_out():
     monitor = monitor_of({"x": (1, 0)}, alpha=0.5)
-    with pytest.raises(fl.FoglineError, match=r"front is 'possibel'; it is one of certain, likely, possible"):
-        monitor.answer(front="possibel")
+    with pytest.raises(fl.FoglineError, match=r"certainty is 'possibel'; it is one of certain, likely, possible"):
+        monitor.answer(certainty="possibel")
     wrong: list[Any] = [0.4, 1.0, float("nan"), "high", True]
     for alpha in wrong:
         with pytest.raises(fl.FoglineError, match=r"can be cut at 0\.5 or more, below 1"):
@@ -152,20 +152,12 @@ def test_what_is_asked_for_wrongly_is_an_error_with_the_way_out():
     assert fl.Monitor(query_of(Stream({"a": "max"}, Fraction(1, 2), {"lifetime": 3}, []))).answer().num_rows == 0
 
 
-def test_an_attribute_may_be_called_front():
-    query = fl.Query(attributes={"front": "max"}, id="id", time="t", lifetime=9)
-    monitor = fl.Monitor(query)
-    monitor.advance(0, [{"id": "x", "t": 0, "front": 3}])
-    assert monitor.answer().to_pylist()[0]["front_"] == "certain"
-    assert monitor.answer().to_pylist()[0]["front"] == 3.0
-
-
 def test_a_table_that_does_not_move_has_the_same_fronts():
     cells = {"x": (1, 0), "y": ([(0, 1), (2, 1)], 0), "z": ([(0, 3), (3, 1)], 1), "w": (9, 9)}
     monitor = monitor_of(cells, alpha=0.6)
     table = [{"id": name, "t": 0, "a": a, "b": b} for name, (a, b) in cells.items()]
-    rows = fl.skyline(table, monitor.query, front="possible").to_pylist()
-    found = {row["id"]: row["front"] for row in rows}
-    assert found == {row["id"]: row["front"] for row in monitor.answer(front="possible").to_pylist()}
+    rows = fl.skyline(table, monitor.query, certainty="possible").to_pylist()
+    found = {row["id"]: row["certainty"] for row in rows}
+    assert found == {row["id"]: row["certainty"] for row in monitor.answer(certainty="possible").to_pylist()}
     assert set(found.values()) == {"certain", "possible"} or set(found.values()) == set(FRONTS)
     assert all(row["probability"] > 0 for row in rows)

@@ -58,7 +58,7 @@ def test_many_rows_at_once_are_compared_by_sorted_columns_with_the_same_answer(s
 def test_a_bracketed_row_is_flagged_and_on_the_right_side_of_alpha(stream, limit, work):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(live, "WORK", work)
-        bracketed(stream, fl.Monitor(query_of(stream), places=limit), work == WORK)
+        bracketed(stream, fl.Monitor(query_of(stream), exact_limit=limit), work == WORK)
 
 
 def bracketed(stream, monitor, enough):
@@ -71,16 +71,15 @@ def bracketed(stream, monitor, enough):
         if call not in ticks:
             continue
         truth = {key: float(p) for key, p in ticks[call].probabilities.items()}
-        given_p = {(row["id"], row["arrived"]): row for row in monitor.answer().to_pylist()}
+        given_p = {(row["id"], row["t"]): row for row in monitor.answer().to_pylist()}
         for key, p in truth.items():
             if key in given_p:
-                assert given_p[key]["probability"] == pytest.approx(p, abs=given_p[key]["within"] + 1e-9)
-                assert given_p[key]["exact"] is (given_p[key]["within"] == 0)
-                assert given_p[key]["within"] < live.WIDTH / 2 or not enough
+                assert given_p[key]["probability"] == pytest.approx(p, abs=given_p[key]["probability_error"] + 1e-9)
+                assert given_p[key]["probability_error"] < live.WIDTH / 2 or not enough
             if enough:
                 assert (key in given_p) == (p > alpha) or abs(p - alpha) < live.WIDTH
         stats, right = monitor.stats(), {key for key, p in truth.items() if (key in given_p) == (p > alpha)}
-        assert stats["inexact"] >= sum(not row["exact"] for row in given_p.values())
+        assert stats["inexact"] >= sum(row["probability_error"] > 0 for row in given_p.values())
         close = {key for key, p in truth.items() if abs(p - alpha) <= 1e-9}
         assert len(truth.keys() - right - close) <= stats["undecided"]
 
@@ -89,7 +88,7 @@ def test_three_wide_cells_are_bracketed_only_beyond_the_limit():
     wide = [(k, 1) for k in range(60)]
     rows = [{"id": i, "t": 0, "a": wide, "b": wide, "c": wide} for i in range(3)]
     query = fl.Query(attributes={"a": "max", "b": "max", "c": "max"}, id="id", time="t", lifetime=1, alpha=0.5)
-    exact, coarse = fl.Monitor(query), fl.Monitor(query, places=1000)
+    exact, coarse = fl.Monitor(query), fl.Monitor(query, exact_limit=1000)
     exact.advance(0, rows)
     coarse.advance(0, rows)
     low, high = np.array(exact.answer()["probability"]), np.array(coarse.answer()["probability"])
@@ -101,13 +100,15 @@ def test_three_wide_cells_are_bracketed_only_beyond_the_limit():
 
 def test_a_bracketed_row_that_left_the_answer_is_no_longer_counted_as_inexact():
     query = fl.Query(attributes={"a": "max"}, id="id", time="t", expires="e", alpha=0.1)
-    monitor = fl.Monitor(query, places=1)
+    monitor = fl.Monitor(query, exact_limit=1)
     wide, rival, other = [(k, 1) for k in (1, 3, 5, 7)], [(2, 1), (4, 1), (6, 1)], [(k, 2) for k in (2, 4, 6)]
     cells = {"x": wide, "y": rival, "z1": other, "z2": other}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(live, "WORK", 0)
         monitor.advance(0, [{"id": i, "t": 0, "e": 10, "a": cell} for i, cell in cells.items()])
-    assert monitor.stats()["inexact"] == sum(not exact for exact in monitor.answer()["exact"].to_pylist()) > 0
+    assert (
+        monitor.stats()["inexact"] == sum(error > 0 for error in monitor.answer()["probability_error"].to_pylist()) > 0
+    )
     monitor.advance(1, [{"id": "z", "t": 1, "e": 5, "a": 9}])  # surely beats both, for a while
     assert monitor.answer()["id"].to_pylist() == ["z"]
     assert monitor.stats()["live"] == 5

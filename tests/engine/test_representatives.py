@@ -127,9 +127,9 @@ def test_what_was_shown_stays_while_rows_come_and_go():
     query = fl.Query(attributes={"gas": "max", "oxygen": "min"}, id="id", time="t", lifetime=3, by=["site"])
     monitor = fl.Monitor(query)
     monitor.advance(1, spread_out(1, [f"r{k}" for k in range(60)]))
-    before = monitor.answer(top=5).select(["id", "arrived"])
+    before = monitor.answer(top=5).select(["id", "t"])
     monitor.advance(2, spread_out(2, [f"s{k}" for k in range(7)]))
-    assert monitor.answer(top=5).select(["id", "arrived"]).equals(before)
+    assert monitor.answer(top=5).select(["id", "t"]).equals(before)
     monitor.advance(9)
     assert monitor.answer(top=5).num_rows == 0
 
@@ -142,4 +142,4 @@ def test_where_each_id_has_one_row_an_id_that_is_shown_stays_with_its_newest_row
     monitor.advance(2, spread_out(2, ids))
     after = monitor.answer(top=5)
     assert sorted(after["id"].to_pylist()) == sorted(before)
-    assert set(after["arrived"].to_pylist()) == {2}
+    assert set(after["t"].to_pylist()) == {2}

@@ -104,7 +104,7 @@ def test_null_words_are_missing_in_the_tables_of_python_as_well(cells):
         1, [{"s": "a", "t": 1, "x": "k.A."}, {"s": "b", "t": 1, "x": "0"}, {"s": "c", "t": 1, "x": "broken"}]
     )
     assert [each.reason for each in monitor.rejects] == ["'x' is 'broken', which is not a number"]
-    assert monitor.explain("a")[0].cloud.values["x"] == ((1.0, 1.0),)
+    assert monitor.explain("a")[0].row.values["x"] == ((1.0, 1.0),)
 
 
 def test_fit_check_run_and_explain_take_them_alike(tmp_path, monkeypatch):

@@ -184,7 +184,7 @@ def expected(move: Move) -> dict[Any, dict[Any, float]]:
 
 def _key(row: dict[str, Any], query: fl.Query) -> tuple[Any, ...]:
     """What names a row of the answer: where the newest of each id counts, its id."""
-    return (row["id"],) if query.latest else (row["id"], row["arrived"])
+    return (row["id"],) if query.latest else (row["id"], row["t"])
 
 
 def _name(row: dict[str, Any], query: fl.Query) -> tuple[Any, ...]:

@@ -65,9 +65,9 @@ def answers(changes: pa.Table) -> list[Any]:
     rows = sorted(changes.to_pylist(), key=lambda row: row["time"])
     for k, row in enumerate(rows):
         if row["change"] == "leave":
-            del answer[row["id"], row["arrived"]]
+            del answer[row["id"], row["t"]]
         else:
-            answer[row["id"], row["arrived"]] = row["probability"]
+            answer[row["id"], row["t"]] = row["probability"]
         if (k + 1 == len(rows) or rows[k + 1]["time"] != row["time"]) and answer != out[-1][1]:
             out.append((row["time"], dict(answer)))
     return out
@@ -336,6 +336,6 @@ def test_changes_of_a_group_that_began_anew_add_up_to_its_answer():
         made = [{"id": name, "t": float(at), "a": float(a)} for name, at, a in call]
         journal += engine.batch([pa.Table.from_pylist(made, schema=kinds)])
     tables = [table for kind, table in journal if kind == "changes"]
-    assert [(row["id"], row["arrived"]) for row in answer_of(tables, query).to_pylist()] == [("A", 400.0)]
+    assert [(row["id"], row["t"]) for row in answer_of(tables, query).to_pylist()] == [("A", 400.0)]
     health = rows_of(journal, "health")
     assert [sum(row[name] for row in health) for name in ("held", "released")] == [2, 2]

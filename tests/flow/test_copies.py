@@ -176,7 +176,7 @@ def reported(query: fl.Query, batches: list[list[Row]], ticks: bool = True) -> l
     monitor, clock, out = fl.Monitor(query), -1, []
     for rows in batches:
         clock = max([clock, *(each[1] for each in rows)])
-        out.append(monitor.advance(clock, table(rows), ticks=ticks))
+        out.append(monitor.advance(clock, table(rows), every="tick" if ticks else "batch"))
     return out
 
 

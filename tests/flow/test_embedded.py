@@ -48,7 +48,7 @@ from tests.walks import QUERY
 
 
 def lines(table: pa.Table) -> list[tuple]:
-    names = [name for name in ("time", "site", "id", "arrived", "change") if name in table.schema.names]
+    names = [name for name in ("time", "site", "id", "t", "change") if name in table.schema.names]
     return sorted((*(row[name] for name in names), round(row["probability"] or 0, 9)) for row in table.to_pylist())
 
 
@@ -358,7 +358,7 @@ def test_the_answer_is_read_as_of_any_run(tmp_path):
     run(config_of(case, tmp_path))
     found = read_answer(LocalFolder(tmp_path / "out"), "out")
     there = net(pq.read_table(tmp_path / "out" / "changes"), ("site",))
-    assert {(row["site"], row["id"], row["arrived"]) for row in found.to_pylist()} == set(there)
+    assert {(row["site"], row["id"], row["t"]) for row in found.to_pylist()} == set(there)
     assert json.loads((tmp_path / "out" / "about.json").read_text())["engine"] == "embedded"
 
 

@@ -78,14 +78,14 @@ def named(row: Any) -> tuple[Any, Any]:
 def agree_with_oracle(near: list[dict[str, Any]], truth: dict[Any, Any], stream: Any) -> None:
     """The rows that are in under some values, with their probabilities, and what becomes of them under all."""
     inside = members(truth, stream.alpha)
-    assert {(row["id"], row["arrived"]) for row in near} == {name for name, p in truth.items() if p > 0}
+    assert {(row["id"], row["t"]) for row in near} == {name for name, p in truth.items() if p > 0}
     for row in near:
-        p = truth[row["id"], row["arrived"]]
+        p = truth[row["id"], row["t"]]
         assert abs(row["probability"] - float(p)) <= CLOSE
-        assert row["inside"] == ((row["id"], row["arrived"]) in inside)
-        assert row["front"] == ("certain" if p == 1 else "likely" if row["inside"] else "possible")
+        assert row["inside"] == ((row["id"], row["t"]) in inside)
+        assert row["certainty"] == ("certain" if p == 1 else "likely" if row["inside"] else "possible")
         why = json.loads(row["why"])
-        assert (why["inside"], why["front"], why["id"]) == (row["inside"], row["front"], row["id"])
+        assert (why["inside"], why["certainty"], why["id"]) == (row["inside"], row["certainty"], row["id"])
         assert abs(why["probability"] - row["probability"]) <= CLOSE
         for name in stream.attributes:
             assert row[f"{name}.low"] <= row[f"{name}.mean"] + CLOSE
@@ -96,10 +96,10 @@ def agree_with_oracle(near: list[dict[str, Any]], truth: dict[Any, Any], stream:
 
 def explained_last(changes: list[dict[str, Any]], near: list[dict[str, Any]]) -> None:
     """The last change of each row that is in at the end has the explanation of the end, and no other change has any."""
-    inside = {(row["id"], row["arrived"]): row["why"] for row in near if row["inside"]}
-    last = {(row["id"], row["arrived"]): k for k, row in enumerate(changes)}
+    inside = {(row["id"], row["t"]): row["why"] for row in near if row["inside"]}
+    last = {(row["id"], row["t"]): k for k, row in enumerate(changes)}
     for k, row in enumerate(changes):
-        name = row["id"], row["arrived"]
+        name = row["id"], row["t"]
         expected = inside.get(name) if last[name] == k and row["change"] != "leave" else None
         assert row["why"] == expected
 
@@ -149,10 +149,10 @@ def test_where_gaps_are_imputed_all_is_as_a_monitor_explains_it(name, tmp_path):
     monitor.advance(max(table[case.query.time].to_pylist()), table)
     place = LocalFolder(tmp_path / "out")
     near, cells = near_at(place).to_pylist(), next_at(place)
-    possible = monitor.answer(front="possible").select(["id", "arrived", "front"]).to_pylist()
-    assert {tuple(row.values()) for row in possible} == {(row["id"], row["arrived"], row["front"]) for row in near}
+    possible = monitor.answer(certainty="possible").select(["id", "t", "certainty"]).to_pylist()
+    assert {tuple(row.values()) for row in possible} == {(row["id"], row["t"], row["certainty"]) for row in near}
     for row in near:
-        (explained,) = (each for each in monitor.explain(row["id"]) if each.arrived == row["arrived"])
+        (explained,) = (each for each in monitor.explain(row["id"]) if each.arrived == row["t"])
         assert close(json.loads(row["why"]), explained.to_dict())
     asked = monitor.ask_next(20)
     assert cells["rank"].to_pylist() == list(range(asked.num_rows))

@@ -79,7 +79,7 @@ def test_late_readings_and_late_gaps_are_treated_as_in_a_monitor_that_gets_the_s
         if (whole := pa.concat_tables(partitions)).num_rows:
             clock = max(clock, *whole["t"].to_pylist())
             kept = net(changes_of(engine.batch(partitions), plan), since=kept)
-            expected = net(monitor.advance(clock, whole, ticks=every == "tick"), since=expected)
+            expected = net(monitor.advance(clock, whole, every=every), since=expected)
             agree(kept, expected, 2.5 * CLOSE)
 
 

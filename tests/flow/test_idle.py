@@ -81,8 +81,8 @@ def test_with_an_idle_time_a_silent_group_follows_at_its_distance():
     for idle in (200, 930, None):
         found, plan = drive([[a.slice(0, 99), b], [a.slice(99)], [], []], idle=idle)
         assert (max(row["time"] for row in changes(found, plan, "b")) > 99) is (idle == 200)
-        left = {(row["id"], row["arrived"]) for row in changes(found, plan, "b") if row["change"] == "leave"}
-        came = {(row["id"], row["arrived"]) for row in changes(found, plan, "b") if row["change"] == "enter"}
+        left = {(row["id"], row["t"]) for row in changes(found, plan, "b") if row["change"] == "leave"}
+        came = {(row["id"], row["t"]) for row in changes(found, plan, "b") if row["change"] == "enter"}
         assert (left == came) is (idle == 200)  # all have expired, or the newest are there still
 
 
@@ -104,7 +104,7 @@ def test_rows_that_expired_before_they_could_enter_are_counted():
     found, plan = drive([[a.slice(500)], [a.slice(0, 500)]])
     assert total(found, "expired", "a") > 0
     assert total(found, "expired", "a") <= total(found, "late", "a")
-    entered = {row["arrived"] for row in changes(found, plan, "a") if row["change"] == "enter"}
+    entered = {row["t"] for row in changes(found, plan, "a") if row["change"] == "enter"}
     assert not any(t <= 450 for t in entered)
 
 

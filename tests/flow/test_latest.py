@@ -97,7 +97,7 @@ class Judge:
                 g, fl.Monitor(self.plan.query, self.repository, imputer=self.plan.imputer)
             )
             names = self.plan.query.names
-            changes = monitor.advance(clock, table_of(due, names), ticks=self.plan.every == "tick")
+            changes = monitor.advance(clock, table_of(due, names), every=self.plan.every)
             expected.setdefault(g, []).extend(changes.to_pylist())
             counted = len(monitor.groups[(g,)].live.members()) if (g,) in monitor.groups else 0
             assert health["answer"] == counted
@@ -197,7 +197,7 @@ def test_every_row_is_counted_in_one_place(stream, every):
             some = [row for row in rows if row["g"] == g]
             monitor = monitors.setdefault(g, fl.Monitor(plan.query))
             now = max([row["t"] for row in some] + ([] if monitor.clock < -1e9 else [int(monitor.clock)]))
-            monitor.advance(now, table_of(some, plan.query.names), ticks=every == "tick")
+            monitor.advance(now, table_of(some, plan.query.names), every=every)
         journal += engine.batch([table_of(rows, list(stream.attributes))]) if rows else []
     for name in ("rows", "stale", "removed", "late"):
         counted = sum(row[name] for row in rows_of(journal, HEALTH))
@@ -265,9 +265,9 @@ def test_groups_that_begin_anew_and_rows_that_are_held_end_with_the_answer_of_wh
                     del rows_in[change["id"]]
                 else:
                     assert (change["change"] == "update") == (change["id"] in rows_in)
-                    rows_in[change["id"]] = change["arrived"], change["probability"]
+                    rows_in[change["id"]] = change["t"], change["probability"]
             for g, monitor in monitors.items():
-                now = {each["id"]: (each["arrived"], each["probability"]) for each in monitor.answer().to_pylist()}
+                now = {each["id"]: (each["t"], each["probability"]) for each in monitor.answer().to_pylist()}
                 assert answer.get(g, {}).keys() == now.keys()
                 assert all(abs(answer[g][name][1] - now[name][1]) < 3e-9 for name in now)
 

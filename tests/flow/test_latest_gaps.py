@@ -163,7 +163,7 @@ def test_what_sensors_have_read_counts_as_in_a_monitor(carry, lateness, every):
                     if health["site"] == site:
                         late = pa.compute.less_equal(waiting[site]["t"], health["time"])
                         due, waiting[site] = waiting[site].filter(late), waiting[site].filter(pa.compute.invert(late))
-                        changes = monitor.advance(health["time"], due, ticks=every == "tick")
+                        changes = monitor.advance(health["time"], due, every=every)
                         expected += changes.to_pylist()
                 assert found == expected
     assert sum(monitor.stats()["incomplete"] for monitor in monitors.values()) > 20

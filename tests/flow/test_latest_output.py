@@ -78,11 +78,11 @@ def test_the_answer_at_every_instant_is_one_row_per_id_however_files_are_joined(
 
 
 def arrivals(monitor: fl.Monitor) -> dict[Any, Any]:
-    return {name_of(row, ["g"]): (row["arrived"], row["probability"]) for row in monitor.answer().to_pylist()}
+    return {name_of(row, ["g"]): (row["t"], row["probability"]) for row in monitor.answer().to_pylist()}
 
 
 def answered(place: LocalFolder, at: int | None) -> dict[Any, Any]:
     found = read_answer(place, "out", None if at is None else str(at)).to_pylist()
-    answer = {name_of(row, ["g"]): (row["arrived"], row["probability"]) for row in found}
+    answer = {name_of(row, ["g"]): (row["t"], row["probability"]) for row in found}
     assert len(answer) == len(found), "an id is in the answer twice"
     return answer

@@ -42,12 +42,12 @@ ONE = fl.Query({"a": "max", "b": "max"}, id="id", time="t", lifetime=1000)
 
 def answers(output: Path, query: fl.Query) -> list[Any]:
     """The answer at the end of every tick: changes that a batch has cut in two add up to the same."""
-    names = [*query.by, "id", *([] if query.latest else ["arrived"])]
+    names = [*query.by, "id", *([] if query.latest else ["t"])]
     ticks: dict[Any, dict[Any, Any]] = {}
     known: dict[Any, Any] = {}
     for row in sorted(pq.read_table(output / "changes").to_pylist(), key=lambda row: row["time"]):
         name = tuple(row[each] for each in names)
-        known[name] = None if row["change"] == "leave" else (row["arrived"], round(row["probability"], 9))
+        known[name] = None if row["change"] == "leave" else (row["t"], round(row["probability"], 9))
         ticks[row["time"]] = {name: each for name, each in known.items() if each is not None}
     answered = list(ticks.items())
     return [each for k, each in enumerate(answered) if k == 0 or each[1] != answered[k - 1][1]]

@@ -280,8 +280,8 @@ def test_queries_that_do_not_fit_each_other_are_refused_by_name():
 def test_columns_of_all_queries_stand_behind_the_name():
     plans = make_plans({"fire": asked(by=["site"]), "gas": asked(attributes={"c": "max"}, by=["floor"])}, SCHEMA)
     assert schema_of(plans, CHANGES).names == [
-        "query", "time", "site", "floor", "id", "arrived", "change", "probability", "exact", "within", "reason",
-        "rival", "rival_time", "a", "b", "c",
+        "query", "time", "site", "floor", "id", "t", "change", "probability", "probability_error", "reason",
+        "beaten_by", "beaten_by_time", "a", "b", "c",
     ]  # fmt: skip
     assert schema_of(plans, REJECTS).names == ["query", "site", "floor", "row", "reason", "file", "line"]
     assert schema_of(plans, HEALTH).names[:4] == ["query", "site", "floor", "time"]

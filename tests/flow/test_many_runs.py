@@ -100,7 +100,7 @@ def test_the_answer_is_that_of_each_query_also_when_files_were_joined(tmp_path, 
     for name, query in asked.items():
         run(config_of(tmp_path, query, name, ahead=300))
         alone = read_answer(LocalFolder(tmp_path / name), name)
-        key = [(each, "ascending") for each in (*query.by, "id", "arrived")]
+        key = [(each, "ascending") for each in (*query.by, "id", "t")]
         assert shown[name].rows.sort_by(key) == alone.sort_by(key)
         assert pc.sum(pc.equal(whole["query"], name)).as_py() == alone.num_rows
 
@@ -151,6 +151,6 @@ def test_sinks_that_name_members_in_one_way_refuse_queries_that_do_in_two(tmp_pa
         Embedded(config_of(tmp_path, asked, "out", sinks=(Kept(),))).start()
     kept, some = Kept(), Queries({name: asked[name] for name in ("sites", "all")})
     run(config_of(tmp_path, some, "out", sinks=(kept,)))
-    assert kept.key == ("query", "site", "id", "arrived")
+    assert kept.key == ("query", "site", "id", "t")
     assert len(kept.rows) == pq.read_table(tmp_path / "out" / "changes").num_rows
     assert {row["query"] for row in kept.rows} == {"sites", "all"}

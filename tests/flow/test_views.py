@@ -11,13 +11,13 @@ import pytest
 import fogline as fl
 from fogline.errors import FoglineError, QueryError
 from fogline.output import files as kept_file
-from fogline.output import folder, views
+from fogline.output import folder
 from fogline.output import folder as listed
 from fogline.output.files import counted
 from fogline.output.folder import GoneError, LocalFolder
 from fogline.output.folder_sink import Reported
 from fogline.output.views import kept_from, near_at, next_at
-from fogline.pipeline.names import near_schema, next_schema, refuse_taken
+from fogline.pipeline.names import near_schema, next_schema
 from fogline.queries import Queries
 from fogline.rows.names import Kinds
 from fogline.runs.config import Output, RunConfig
@@ -43,7 +43,7 @@ def reports(count: int, seed: int) -> list[dict[str, pa.Table]]:
         for group in "abc":
             for call in range(rng.choice([0, 0, 1, 1, 2])):
                 same = {"g": group, "time": 10 * number + call}
-                rows = [same | {"id": f"r{rng.randrange(9)}", "arrived": k, "x": 1.0} for k in range(rng.randrange(3))]
+                rows = [same | {"id": f"r{rng.randrange(9)}", "t": k, "x": 1.0} for k in range(rng.randrange(3))]
                 near += rows or [same]
                 cells += [same | {"id": "r", "rank": k, "changes": rng.random()} for k in range(rng.randrange(3))] or [
                     same
@@ -65,7 +65,7 @@ def truth(made: list[dict[str, pa.Table]], kind: str) -> list[dict[str, Any]]:
 
 
 def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return sorted(rows, key=lambda row: (row["g"], row.get("rank") or 0, row["arrived"] or 0))
+    return sorted(rows, key=lambda row: (row["g"], row.get("rank") or 0, row["t"] or 0))
 
 
 def seen(place: LocalFolder, kind: str, batch: int | None = None) -> list[dict[str, Any]]:
@@ -133,7 +133,7 @@ def test_a_query_without_groups_needs_its_last_file_alone(tmp_path, monkeypatch)
     assert near_at(place).num_rows == 0
     assert near_at(place).schema.names == schema.names
     for number, ids in enumerate((["a", "b"], ["c"], [])):
-        rows = [{"time": number, "id": id, "arrived": 1} for id in ids] or [{"time": number}]
+        rows = [{"time": number, "id": id, "t": 1} for id in ids] or [{"time": number}]
         put(output, number, {"near": pa.Table.from_pylist(rows, schema)}, batches(1, 1)[0])
     monkeypatch.setattr(kept_file, "opened", _once(listed.opened))
     assert near_at(place, 1)["id"].to_pylist() == ["c"]
@@ -162,18 +162,7 @@ def test_a_run_without_explanations_has_nothing_to_show_and_states_it(tmp_path):
         next_at(place)
 
 
-@pytest.mark.parametrize("names", [["why"], ["inside"], ["x", "x.low"], ["front", "x"]])
-def test_a_column_whose_name_explanations_need_is_refused_by_name(names):
-    with pytest.raises(QueryError, match=rf"{names[-1] if len(names[0]) == 1 else names[0]!r} would collide"):
-        refuse_taken(fl.Query(attributes=dict.fromkeys(names, "max"), id="i", time="t", lifetime=9))
+def test_an_attribute_called_as_the_range_of_another_querys_is_refused():
     one, other = (fl.Query(attributes={name: "max"}, id="i", time="t", lifetime=9) for name in ("x", "x.mean"))
-    refuse_taken(one)
-    with pytest.raises(QueryError, match=r"'x\.mean' would collide"):
-        refuse_taken(Queries({"one": one, "other": other}))
-
-
-def test_a_group_called_as_a_column_of_next_cells_stands_beside_it():
-    query = fl.Query(attributes={"x": "max"}, id="i", time="t", lifetime=9, by=["rank"])
-    assert next_schema(query, KINDS).names[:3] == ["rank_", "time", "rank"]
-    assert views.keys_of(query, "next") == ["rank_"]
-    assert views.keys_of(Queries({"a": query, "b": ALONE}), "next") == ["query", "rank_"]
+    with pytest.raises(QueryError, match=r"the column 'x\.mean' of query 'other' would collide with the mean of 'x'"):
+        Queries({"one": one, "other": other})

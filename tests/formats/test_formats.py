@@ -162,7 +162,7 @@ def test_what_another_version_has_written_is_refused_with_the_way_out(read, tmp_
 @pytest.mark.parametrize("version", [7, 8])
 def test_a_repository_whose_tree_lies_otherwise_is_refused_with_the_way_out(version):
     with pytest.raises(
-        fl.HistoryError, match=rf"has format {version}; this version of Fogline reads 9.* or fit it again"
+        fl.errors.HistoryError, match=rf"has format {version}; this version of Fogline reads 9.* or fit it again"
     ):
         fl.Repository.load(KEPT / f"repository-{version}")
 

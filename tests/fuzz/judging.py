@@ -123,7 +123,7 @@ class Judge:
 
     def apply(self, row: Row, call: int) -> None:
         answer = self.answer.setdefault(self.group(row), {})
-        name = plain(row["id"]), row["arrived"]
+        name = plain(row["id"]), row["t"]
         there = (
             next((each for each in answer if each[0] == name[0]), None)
             if self.latest

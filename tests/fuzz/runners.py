@@ -84,7 +84,7 @@ def _none(value: Any) -> bool:
 def run_monitor(stream: Stream) -> None:
     """The stream through a Monitor, held to the reference; what differs is raised."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", fl.RowsWarning)  # where there is no repository
+        warnings.simplefilter("ignore", fl.RowsRejectedWarning)  # where there is no repository
         _run_monitor(stream)
 
 
@@ -103,7 +103,7 @@ def _run_monitor(stream: Stream) -> None:
             _raise_once(monitor, how, now, given, call not in stream.ends)
         before = monitor.counts["rejected"]
         try:
-            changes = monitor.advance(now, given, ticks=call not in stream.ends)
+            changes = monitor.advance(now, given, every="tick" if call not in stream.ends else "batch")
         except fl.FoglineError as error:
             raise Difference("monitor error", f"call {call}: {error}") from error
         except Exception as error:
@@ -135,7 +135,7 @@ def run_disturbed(stream: Stream) -> None:
         ticks = call not in stream.ends
         if own is not None and call in stream.raises:
             _raise_once(monitor, {"imputer": own}, now, given, ticks)
-        expected, found = (each.advance(now, given, ticks=ticks) for each in (plain, monitor))
+        expected, found = (each.advance(now, given, every="tick" if ticks else "batch") for each in (plain, monitor))
         if not found.equals(expected) or plain.stats() != monitor.stats():
             several = {name: (n, monitor.stats()[name]) for name, n in plain.stats().items()}
             counts = {name: both for name, both in several.items() if both[0] != both[1]}
@@ -152,7 +152,7 @@ def _raise_once(monitor: fl.Monitor, how: dict[str, Any], now: int, given: Any, 
     before = monitor.snapshot()
     try:
         own_asked = False
-        monitor.advance(now, given, ticks=ticks)
+        monitor.advance(now, given, every="tick" if ticks else "batch")
     except ValueError:
         own_asked = True
     except fl.FoglineError:
@@ -170,7 +170,7 @@ def _answer(monitor: fl.Monitor, stream: Stream) -> dict[Any, dict[Any, float]]:
     out: dict[Any, dict[Any, float]] = {}
     for row in monitor.answer().to_pylist():
         group = tuple(plain(row[column]) for column in stream.query["by"])
-        out.setdefault(group, {})[plain(row["id"]), row["arrived"]] = row["probability"]
+        out.setdefault(group, {})[plain(row["id"]), row["t"]] = row["probability"]
     return out
 
 

@@ -149,9 +149,9 @@ def run_table(table: Table) -> None:
     given = MADE[table.kind](table.rows)
     try:
         found = fl.skyline(
-            given, table.ways, repository(table.known) if table.known else None, by=table.by, front=table.front
+            given, table.ways, repository(table.known) if table.known else None, by=table.by, certainty=table.front
         )
-    except fl.QueryError as error:
+    except fl.errors.QueryError as error:
         if not may_fail(table):
             raise Difference("table error", f"{error}: {table}") from error
         return
@@ -172,8 +172,8 @@ def _plain(found: Any) -> list[Row]:
 
 def _shown(row: Mapping[str, Any]) -> str:
     """A row with what is reported of it; what means the same is shown alike."""
-    cells = {name: _content(value) for name, value in row.items() if name not in ("probability", "front")}
-    return repr((sorted(cells.items()), row["front"], round(row["probability"], 8) + 0.0))
+    cells = {name: _content(value) for name, value in row.items() if name not in ("probability", "certainty")}
+    return repr((sorted(cells.items()), row["certainty"], round(row["probability"], 8) + 0.0))
 
 
 def _content(value: Any) -> Any:
@@ -243,7 +243,7 @@ def answer(table: Table) -> Counter[str] | None:
         front = "certain" if p == 1 else "likely" if p > 0.5 + CLOSE else "possible"
         fronts = {"certain": ("certain",), "likely": ("certain", "likely")}.get(table.front)
         if p > 0 and (fronts is None or front in fronts):
-            out[_shown(row | {"probability": float(p), "front": front})] += 1
+            out[_shown(row | {"probability": float(p), "certainty": front})] += 1
     return out
 
 

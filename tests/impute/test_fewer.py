@@ -108,7 +108,7 @@ def test_the_number_of_values_is_kept_with_the_repository(tmp_path):
     few.save(tmp_path / "few")
     loaded = fl.Repository.load(tmp_path / "few")
     assert (loaded.values, loaded.fingerprint) == (8, few.fingerprint)
-    assert loaded.again(past, QUERY).values == loaded.append(past, QUERY).values == 8
+    assert loaded.refit(past, QUERY).values == loaded.append(past, QUERY).values == 8
     chain = chain_of(loaded, QUERY)
     assert chain is not None
     assert chain.shared.size.max() <= 8
@@ -144,7 +144,7 @@ def test_what_rows_bring_and_what_an_imputer_of_ones_own_gives_is_never_reduced(
     own = [(float(k), 1 / 100) for k in range(100)]
     monitor = fl.Monitor(QUERY, repository)
     monitor.advance(1, [{"id": 0, "t": 1, "a": own, "b": 0.5}])
-    assert len(monitor.explain(0)[0].cloud.values["a"]) == 100
+    assert len(monitor.explain(0)[0].row.values["a"]) == 100
     monitor = fl.Monitor(QUERY, repository, imputer=Many("mine"))
     monitor.advance(1, [{"id": 0, "t": 1, "a": None, "b": 0.5}])
-    assert len(monitor.explain(0)[0].cloud.values["a"]) == 500
+    assert len(monitor.explain(0)[0].row.values["a"]) == 500

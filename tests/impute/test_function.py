@@ -85,7 +85,7 @@ def test_what_a_function_does_not_know_is_left_to_the_repository():
     answer = monitor.advance(0, rows).to_pylist()
     assert [row["id"] for row in answer] == [0]  # 4 beats 3
     alone = fl.Monitor(PLAIN, imputer=lambda rows: {})
-    with pytest.warns(fl.RowsWarning, match="there is no repository to impute it from"):
+    with pytest.warns(fl.RowsRejectedWarning, match="there is no repository to impute it from"):
         alone.advance(0, rows)
     assert alone.counts["rejected"] == 2
 
@@ -130,7 +130,7 @@ def test_neighbours_are_near_in_what_is_known():
 
 def test_last_repeats_the_last_reading_and_mean_gives_the_mean():
     stream = walks(steps=20, gaps=0.2, begin=200)
-    by_last = fl.distributions(stream, QUERY, Repository.fit(walks(), QUERY, method="last")).to_pandas()
+    by_last = fl.impute.distributions(stream, QUERY, Repository.fit(walks(), QUERY, method="last")).to_pandas()
     assert (by_last["probability"] == 1).all()
     whole = pa.concat_tables([walks(), stream]).to_pandas().sort_values("t", kind="stable")
     for name in ("heat", "light"):
@@ -138,7 +138,7 @@ def test_last_repeats_the_last_reading_and_mean_gives_the_mean():
         expected = filled[whole[name].isna()].tolist()
         by_row = by_last[by_last["attribute"] == name]
         assert by_row["value"].tolist() == expected
-    mean = fl.distributions(stream, QUERY, Repository.fit(walks(), QUERY, method="mean")).to_pandas()
+    mean = fl.impute.distributions(stream, QUERY, Repository.fit(walks(), QUERY, method="mean")).to_pandas()
     heat = mean[mean["attribute"] == "heat"]["value"].unique()
     np.testing.assert_allclose(heat, [walks()["heat"].to_numpy().mean()])
 
@@ -209,4 +209,4 @@ def test_a_cell_that_makes_no_sense_rejects_its_row_and_no_other():
 def test_imputed_values_outside_the_limits_do_not_count():
     monitor = fl.Monitor(PLAIN, imputer=always("a", [(50.0, 1), (5000.0, 1)]))
     monitor.advance(0, [{"id": 1, "t": 0, "a": None, "b": 1.0}])
-    assert monitor.explain(1)[0].cloud.values["a"] == ((50.0, 1.0),)
+    assert monitor.explain(1)[0].row.values["a"] == ((50.0, 1.0),)

@@ -352,7 +352,7 @@ def test_the_types_of_ids_and_groups_come_back_as_they_went(database):
     wide = info.schemas["changes"]
     noon = dt.datetime(2024, 5, 1, 12, tzinfo=dt.UTC)
     row = {name: value for name, (_, value) in kinds.items()}
-    row |= {"time": noon, "id": 7, "arrived": noon, "change": "enter", "probability": 1.0, "exact": True, "within": 0.0}
+    row |= {"time": noon, "id": 7, "t": noon, "change": "enter", "probability": 1.0, "probability_error": 0.0}
 
     def put(number: int, *rows: dict[str, Any]) -> None:
         batches = pa.Table.from_pylist(list(rows), schema=wide).to_batches()

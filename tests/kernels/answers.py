@@ -33,9 +33,9 @@ def digests(few: bool) -> Iterator[str]:
         uncertain = rows.set_column(rows.schema.get_field_index("c"), "c", _uncertain(rows.column("c").to_pylist()))
         for window in WINDOWS[: 1 if few else None]:
             for kind, table in (("numbers", rows), ("distributions", uncertain)):
-                monitor = fl.Monitor(_query(**window), repository, places=10**6 if few else FEW)
+                monitor = fl.Monitor(_query(**window), repository, exact_limit=10**6 if few else FEW)
                 tables = [monitor.advance(now, table.slice(now * 30, 30)) for now in range(10)]
-                answer = monitor.answer(front="likely" if few else "possible")
+                answer = monitor.answer(certainty="likely" if few else "possible")
                 yield f"{name} {' '.join(window)} {kind} {digest(pa.concat_tables(tables))} {digest(answer)}"
 
 

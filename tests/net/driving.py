@@ -15,7 +15,7 @@ import random
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -35,33 +35,45 @@ PAIRS = pa.list_(pa.struct([("value", pa.float64()), ("weight", pa.float64())]))
 
 # --- Names: what the net calls it -> what Fogline calls it ------------------------------------------------------------
 
-CHANGES = {
-    "time": "time", "id": "id", "arrived": "arrived", "change": "change", "probability": "probability",
-    "exact": "exact", "error": "within", "reason": "reason", "dominator": "rival", "dominator arrived": "rival_time",
+# Streams of the net have the columns `id` and `t`, and these are what outputs call a row's id and its own time.
+
+
+def exact(row: Mapping[str, Any]) -> bool | None:
+    """What was a column of its own, and is now an error of 0."""
+    error = row.get("probability_error")
+    return None if error is None else error == 0
+
+
+Names = Mapping[str, str | Callable[[Mapping[str, Any]], Any]]
+CHANGES: Names = {
+    "time": "time", "id": "id", "arrived": "t", "change": "change", "probability": "probability",
+    "exact": exact, "error": "probability_error", "reason": "reason", "dominator": "beaten_by",
+    "dominator arrived": "beaten_by_time",
 }  # fmt: skip
-ANSWER = {
-    "id": "id", "arrived": "arrived", "probability": "probability", "exact": "exact", "error": "within",
-    "front": "front", "stands for": "stands_for",
+ANSWER: Names = {
+    "id": "id", "arrived": "t", "probability": "probability", "exact": exact, "error": "probability_error",
+    "front": "certainty", "stands for": "stands_for",
 }  # fmt: skip
 EXPLANATION = {
-    "id": "id", "arrived": "arrived", "by": "by", "inside": "inside", "front": "front", "probability": "probability",
-    "error": "within", "approximate": "approximate", "dominators": "rivals", "imputed": "imputed",
-    "outside": "outside", "flips": "flips", "decisive": "decisive",
+    "id": "id", "arrived": "arrived", "by": "by", "inside": "inside", "front": "certainty",
+    "probability": "probability", "error": "probability_error", "approximate": "approximate",
+    "dominators": "beaten_by", "imputed": "imputed", "outside": "outside", "flips": "flips", "decisive": "decisive",
 }  # fmt: skip
-QUESTIONS = {
-    "id": "id", "arrived": "arrived", "attribute": "attribute", "changes": "changes", "low": "low", "high": "high",
+QUESTIONS: Names = {
+    "id": "id", "arrived": "t", "attribute": "attribute", "changes": "changes", "low": "low", "high": "high",
     "mean": "mean",
 }  # fmt: skip
-IMPUTED = {
-    "id": "id", "time": "time", "attribute": "attribute", "value": "value", "probability": "probability",
+IMPUTED: Names = {
+    "id": "id", "time": "t", "attribute": "attribute", "value": "value", "probability": "probability",
     "rule": "rule",
 }  # fmt: skip
-NEAR = {
-    "time": "time", "id": "id", "arrived": "arrived", "inside": "inside", "front": "front",
-    "probability": "probability", "error": "within",
+NEAR: Names = {
+    "time": "time", "id": "id", "arrived": "t", "inside": "inside", "front": "certainty",
+    "probability": "probability", "error": "probability_error",
 }  # fmt: skip
-TABLE = {"row": "row", "probability": "probability", "exact": "exact", "error": "within", "front": "front",
-         "stands for": "stands_for"}  # fmt: skip
+TABLE: Names = {"row": "row", "probability": "probability", "exact": exact, "error": "probability_error",
+                "front": "certainty", "stands for": "stands_for"}  # fmt: skip
+MONITOR = {"places": "exact_limit"}  # what streams state of a monitor, where that is called otherwise now
 NODE = {"by": "by", "id": "id", "arrived": "arrived", "layer": "layer", "parent": "parent", "shadow": "shadow"}
 COUNTED = {  # of `Monitor.stats`
     "rows": "rows", "rejected": "rejected", "outside limits": "outside_limits", "incomplete": "incomplete",
@@ -111,11 +123,11 @@ def plain(value: Any) -> Any:
     return value
 
 
-def section(rows: Iterable[Mapping[str, Any]], names: Mapping[str, str], **more: Sequence[str]) -> Record:
+def section(rows: Iterable[Mapping[str, Any]], names: Names, **more: Sequence[str]) -> Record:
     """Rows under the net's names; `more`: columns that are put together into one list."""
     found = []
     for row in rows:
-        one = [plain(row.get(public)) for public in names.values()]
+        one = [plain(row.get(public) if isinstance(public, str) else public(row)) for public in names.values()]
         found.append(one + [[plain(row.get(name)) for name in some] for some in more.values()])
     return {"columns": [*names, *more], "rows": found}
 
@@ -278,10 +290,10 @@ def scratch() -> str | None:
 def monitor(stream: Stream, *, at_once: bool = False, restored: bool = False) -> Record:
     """Through `fl.Monitor`: call by call, or all rows in one call; `restored`: from its snapshot, three times."""
     (query,) = queries_of(stream).values()
-    repository, how = repository_of(stream), dict(stream.monitor)
+    repository, how = repository_of(stream), {MONITOR.get(name, name): value for name, value in stream.monitor.items()}
     if own := imputer_of(stream, query):
         how["imputer"] = own
-    again = {name: value for name, value in how.items() if name not in ("places", "eager")}
+    again = {name: value for name, value in how.items() if name not in ("exact_limit", "eager")}
     watching = fl.Monitor(query, repository, **how)
     calls, ends = stream.calls, stream.ends
     if at_once:
@@ -290,7 +302,9 @@ def monitor(stream: Stream, *, at_once: bool = False, restored: bool = False) ->
     for k, (now, rows) in enumerate(calls):
         seen = watching.stats()["rejected"]
         try:
-            found = watching.advance(instant(stream, now), given(stream, rows), ticks=k not in ends).to_pylist()
+            found = watching.advance(
+                instant(stream, now), given(stream, rows), every="batch" if k in ends else "tick"
+            ).to_pylist()
         except fl.FoglineError as error:
             answers.append({"error": type(error).__name__})
             continue
@@ -298,9 +312,9 @@ def monitor(stream: Stream, *, at_once: bool = False, restored: bool = False) ->
         new = watching.stats()["rejected"] - seen
         rejects += [(each.row, each.reason, "") for each in list(watching.rejects)[len(watching.rejects) - new :]]
         front = "possible" if k % 2 else "likely"
-        answers.append(section(watching.answer(front=front).to_pylist(), ANSWER, by=query.by, values=query.names))
+        answers.append(section(watching.answer(certainty=front).to_pylist(), ANSWER, by=query.by, values=query.names))
         if not restored and k % 3 == 0:  # those that were given last time are preferred, and snapshots do not hold that
-            some = watching.answer(front=front, top=2).to_pylist()
+            some = watching.answer(certainty=front, top=2).to_pylist()
             few.append(section(some, ANSWER, by=query.by))
         if stream.asked and (k == len(calls) - 1 or k % 2 == 0):
             asked.append(questions(watching, query))
@@ -315,7 +329,7 @@ def monitor(stream: Stream, *, at_once: bool = False, restored: bool = False) ->
 
 def questions(watching: fl.Monitor, query: fl.Query) -> Record:
     """Explanations of a few rows, what to measure next, and the tree."""
-    ids = dict.fromkeys(watching.answer(front="possible")["id"].to_pylist())
+    ids = dict.fromkeys(watching.answer(certainty="possible")["id"].to_pylist())
     nodes = watching.tree()
     ids |= dict.fromkeys(node.id for node in nodes)
     found = [each.to_dict() for name in sorted(ids)[:6] for each in watching.explain(name)]
@@ -452,7 +466,7 @@ def followed(stream: Stream) -> Record:
 
 
 def table(stream: Stream) -> Record:
-    """Through `fl.skyline`: by a mapping, and by a query; and `fl.distributions`."""
+    """Through `fl.skyline`: by a mapping, and by a query; and `fl.impute.distributions`."""
     (query,) = queries_of(stream).values()
     rows, repository = given(stream, stream.rows), repository_of(stream)
     record: Record = {}
@@ -460,11 +474,11 @@ def table(stream: Stream) -> Record:
     for front, top in (("likely", None), ("possible", None), ("certain", None), ("likely", 3)):
         found = tried(
             lambda f=front, k=top: fl.skyline(
-                rows, dict(query.attributes), front=f, top=k, **more, repository=repository
+                rows, dict(query.attributes), certainty=f, top=k, **more, repository=repository
             )
         )
         record[f"mapped, {front}, {top}"] = found if "error" in found else section(found["rows"], {"row": "n", **TABLE})
-        found = tried(lambda f=front, k=top: fl.skyline(rows, query, repository, front=f, top=k))
+        found = tried(lambda f=front, k=top: fl.skyline(rows, query, repository, certainty=f, top=k))
         found = found if "error" in found else section(found["rows"], {"id": "id", **TABLE}, by=query.by)
         record[f"asked, {front}, {top}"] = found
     return record
@@ -482,12 +496,12 @@ def tried(ask: Any) -> Record:
 
 
 def imputed(stream: Stream) -> Record:
-    """Through `fl.distributions`, and what the repository has learnt."""
+    """Through `fl.impute.distributions`, and what the repository has learnt."""
     (query,) = queries_of(stream).values()
     repository = repository_of(stream)
     assert repository is not None
     with quiet():
-        found = fl.distributions(table_of(stream, stream.rows), query, repository)
+        found = fl.impute.distributions(table_of(stream, stream.rows), query, repository)
     rules = [str(rule) for rule in repository.rules]
     steps = [[step.then, [str(rule) for rule in step.rules], plain(step.expected)] for step in repository.explain()]
     cells = section(found.to_pylist(), IMPUTED, by=query.by)

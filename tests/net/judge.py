@@ -57,7 +57,7 @@ def _changes(record: Record, query: dict[str, Any]) -> list[Row]:
     columns, found = record["changes"]["columns"], []
     for values in record["changes"]["rows"]:
         row = dict(zip(columns, values, strict=True))
-        found.append(row | dict(zip(query.get("by", ()), row["by"], strict=False)))
+        found.append(row | {"t": row["arrived"]} | dict(zip(query.get("by", ()), row["by"], strict=False)))
     return found
 
 

@@ -26,7 +26,7 @@ ABOUT = {
     "spark table": "`fl.spark.watch` of a table",
     "spark stream": "`fl.spark.run`, one file a batch",
     "table": "`fl.skyline`, by a mapping and by a query; its times do not count",
-    "impute": "`fl.distributions`: what gaps may be",
+    "impute": "`fl.impute.distributions`: what gaps may be",
 }
 
 ANYWHERE = (*MONITORS, *PIPELINES)

@@ -47,9 +47,9 @@ class Writer:
     ) -> None:
         """One batch; changes as `enter` and `leave` make them."""
         by = dict(zip(self.query.by, group, strict=True))
-        rows = [{"time": time, **by, **row} for row in changes]
+        rows = [{"time": time, **by, **self._named(row)} for row in changes]
         for row in rows:
-            key = (*group, row["id"], row["arrived"])
+            key = (*group, row[self.query.id], row[self.query.arrived])
             (self.members.discard if row["change"] == "leave" else self.members.add)(key)
         counts = {**dict.fromkeys(COUNTERS, 0), "rows": 10, "incomplete": 3, "live": 20, "answer": len(self.members)}
         health = {"batch": self.number, "seconds": 0.5, **by, "time": time, **counts, "clipped": 0.0, "scores": None}
@@ -65,14 +65,18 @@ class Writer:
         views = {}
         if near is not None:
             views["near"] = self._view(
-                "near", near_schema(self.query, self.kinds), [{**by, "time": time, **row} for row in near]
+                "near", near_schema(self.query, self.kinds), [{**by, "time": time, **self._named(row)} for row in near]
             )
         if cells is not None:
-            ranked = [{**by, "time": time, "rank": k, **row} for k, row in enumerate(cells)]
+            ranked = [{**by, "time": time, "rank": k, **self._named(row)} for k, row in enumerate(cells)]
             views["next"] = self._view("next", next_schema(self.query, self.kinds), ranked)
         self.output.folder.put_views(self.number, views)
         self.output.folder.write(self.number, parts)
         self.number += 1
+
+    def _named(self, row: dict[str, Any]) -> dict[str, Any]:
+        """A row whose id and time are called as the query calls them."""
+        return {self.query.id: row["id"], self.query.arrived: row["t"], **row}
 
     def _view(self, kind: str, schema: pa.Schema, rows: list[dict[str, Any]]) -> Reported:
         return Reported(self.output.place, kind, self.number, pa.Table.from_pylist(rows, schema), [])
@@ -81,13 +85,13 @@ class Writer:
 def enter(id: Any, arrived: Any, probability: float, change: str = "enter", **values: float | None) -> dict[str, Any]:
     """A row enters, or is updated."""
     why = json.dumps(why_of(id, arrived, probability))
-    exact = {"exact": True, "within": 0.0, "why": why}
-    return {"id": id, "arrived": arrived, "change": change, "probability": probability, **exact, **values}
+    exact = {"probability_error": 0.0, "why": why}
+    return {"id": id, "t": arrived, "change": change, "probability": probability, **exact, **values}
 
 
 def leave(id: Any, arrived: Any, reason: str = "expired", **values: float | None) -> dict[str, Any]:
     """A row leaves."""
-    return {"id": id, "arrived": arrived, "change": "leave", "reason": reason, **values}
+    return {"id": id, "t": arrived, "change": "leave", "reason": reason, **values}
 
 
 def near(
@@ -95,7 +99,14 @@ def near(
 ) -> dict[str, Any]:
     """A row near the answer; of each attribute its value, and the ends of its range."""
     front = "possible" if not inside else "certain" if probability == 1 else "likely"
-    row = {"id": id, "arrived": arrived, "inside": inside, "front": front, "probability": probability, "within": 0.0}
+    row = {
+        "id": id,
+        "t": arrived,
+        "inside": inside,
+        "certainty": front,
+        "probability": probability,
+        "probability_error": 0.0,
+    }
     for name, (value, low, high) in cells.items():
         row |= {name: value, f"{name}.low": low, f"{name}.high": high, f"{name}.mean": (low + high) / 2}
     return {**row, "why": json.dumps(why_of(id, arrived, probability))}
@@ -104,13 +115,13 @@ def near(
 def cell(id: Any, arrived: Any, attribute: str, changes: float, low: float, high: float) -> dict[str, Any]:
     """A cell to be measured."""
     sentence = f"Measure {attribute} of {id}: {changes:g} rows are expected to enter or leave."
-    about = {"id": id, "arrived": arrived, "attribute": attribute, "changes": changes, "low": low, "high": high}
+    about = {"id": id, "t": arrived, "attribute": attribute, "changes": changes, "low": low, "high": high}
     return {**about, "mean": (low + high) / 2, "sentence": sentence}
 
 
 def why_of(id: Any, arrived: Any, probability: float) -> dict[str, Any]:
     """An explanation, as the column `why` has it."""
-    rival = {"id": "rival [/x]", "arrived": str(arrived), "probability": 0.25}
+    other = {"id": "rival [/x]", "arrived": str(arrived), "probability": 0.25}
     flip = {
         "id": id,
         "arrived": str(arrived),
@@ -129,9 +140,10 @@ def why_of(id: Any, arrived: Any, probability: float) -> dict[str, Any]:
         "rule": "air(1) -> heat(2)",
     }
     return {
-        "id": id, "arrived": str(arrived), "by": [], "inside": True, "front": "likely", "probability": probability,
-        "within": 0.0, "approximate": False, "reason": "", "sentence": f"{id} is in since no row surely beats it.",
-        "rivals": [rival],
+        "id": id, "arrived": str(arrived), "by": [], "inside": True, "certainty": "likely", "probability": probability,
+        "probability_error": 0.0, "approximate": False, "reason": "",
+        "sentence": f"{id} is in since no row surely beats it.",
+        "beaten_by": [other],
         "imputed": [{**imputed, "rows": 12}], "flips": [{**flip, "probability": 0.4, "chance": 0.5, "own": True}],
         "decisive": {"id": id, "arrived": str(arrived), "attribute": "heat", "moves": 0.3, "own": True},
     }  # fmt: skip

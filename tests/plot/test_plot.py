@@ -46,9 +46,11 @@ def test_the_front_of_a_monitor_has_members_near_rows_and_whiskers():
     monitor, _ = watched()
     chart = fl.plot.front(monitor)
     points = {point["id"]: point for point in data_of(chart)}
-    answer = {row["id"]: row for row in monitor.answer(front="possible").to_pylist()}
+    answer = {row["sensor"]: row for row in monitor.answer(certainty="possible").to_pylist()}
     assert set(points) == set(answer)
-    assert {id: point["front"] for id, point in points.items()} == {id: row["front"] for id, row in answer.items()}
+    assert {id: point["certainty"] for id, point in points.items()} == {
+        id: row["certainty"] for id, row in answer.items()
+    }
     assert points["south"]["probability"] == pytest.approx(answer["south"]["probability"])
     assert (points["south"]["xlow"], points["south"]["xhigh"]) == (0.9, 1.6)
     assert points["south"]["x"] == pytest.approx(1.425)
@@ -58,7 +60,7 @@ def test_the_front_of_a_monitor_has_members_near_rows_and_whiskers():
 
 def test_the_front_of_a_table_takes_any_kind_and_names_its_columns():
     frame = pd.DataFrame({"price": [1.0, 2.0, None], "rating": [1, 3, 2]})
-    found = fl.skyline(frame, {"price": "min", "rating": "max"}, front="possible")
+    found = fl.skyline(frame, {"price": "min", "rating": "max"}, certainty="possible")
     chart = fl.plot.front(found, x="rating", y="price")
     point = next(each for each in data_of(chart) if each["ylow"] is not None)
     assert (point["ylow"], point["yhigh"]) == (1.0, 2.0), "what is not known may be anything"
@@ -81,16 +83,16 @@ def test_the_timeline_has_every_stay_with_its_probability_and_its_end():
     shown = {(stay["name"], stay["since"], stay["until"]): stay["probability"] for stay in stays}
     entered = changes[0].to_pylist()
     for row in entered:
-        assert shown[row["id"], 0, 30] == row["probability"]
+        assert shown[row["sensor"], 0, 30] == row["probability"]
     assert ("east", 30, 30) in shown
     ends = {end["name"]: end["reason"] for end in data_of(chart, 2)}
-    assert ends == {row["id"]: row["reason"] for row in changes[1].to_pylist() if row["change"] == "leave"}
+    assert ends == {row["sensor"]: row["reason"] for row in changes[1].to_pylist() if row["change"] == "leave"}
     assert drawn(chart).startswith(PNG)
 
 
 def test_the_timeline_cuts_at_the_ids_that_were_in_last_and_reads_timestamps():
     times = [dt.datetime(2024, 1, 1, hour) for hour in range(9)]
-    table = pa.table({"time": times, "id": range(9), "change": ["enter"] * 9, "probability": [1.0] * 9})
+    table = pa.table({"time": times, "id": range(9), "t": times, "change": ["enter"] * 9, "probability": [1.0] * 9})
     chart = fl.plot.timeline(table, most=2)
     assert {stay["name"] for stay in data_of(chart)} == {"8", "7"}
     assert "2 of 9 ids" in chart.to_dict()["title"]["subtitle"][0]

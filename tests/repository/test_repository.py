@@ -139,9 +139,9 @@ def test_a_saved_repository_gives_the_same_answers_from_mapped_files(tmp_path):
     assert loaded.fingerprint == fitted.fingerprint
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / "y").touch()
-    with pytest.raises(fl.HistoryError, match="not empty"):
+    with pytest.raises(fl.errors.HistoryError, match="not empty"):
         fitted.save(tmp_path / "x")
-    with pytest.raises(fl.HistoryError, match="no repository in"):
+    with pytest.raises(fl.errors.HistoryError, match="no repository in"):
         fl.Repository.load(tmp_path / "nowhere")
 
 
@@ -196,7 +196,7 @@ def test_verify_finds_exactly_the_rules_that_some_pair_breaks(history, rules):
     ],
 )
 def test_a_rule_that_cannot_be_read_shows_where(text, what, at):
-    with pytest.raises(fl.RuleError) as error:
+    with pytest.raises(fl.errors.RuleError) as error:
         parse(text)
     first, second, third = str(error.value).split("\n")
     assert what in first
@@ -219,9 +219,9 @@ def test_a_rule_that_does_not_fit_the_history_is_an_error():
         ("site(1) -> a(1)", "holds words"),
         ("a(1) -> site", "only numbers"),
     ]:
-        with pytest.raises(fl.RuleError, match=text):
+        with pytest.raises(fl.errors.RuleError, match=text):
             fl.Repository.fit(history, query, rules=[rule])
-    with pytest.raises(fl.HistoryError, match="no attribute 'a'"):
+    with pytest.raises(fl.errors.HistoryError, match="no attribute 'a'"):
         fl.Repository.fit([{"x": 1.0}], query)
 
 
@@ -264,7 +264,7 @@ def test_tiny_histories_fit():
 def test_a_history_that_teaches_nothing_of_an_attribute_is_refused_by_its_name(columns, reason):
     texts = {name: any(isinstance(each, str) for each in cells) for name, cells in columns.items()}
     table = pa.table({n: pa.array(cells, pa.string() if texts[n] else pa.float64()) for n, cells in columns.items()})
-    with pytest.raises(fl.HistoryError, match=reason):
+    with pytest.raises(fl.errors.HistoryError, match=reason):
         fl.Repository.fit(table, PAIR)
 
 
@@ -279,12 +279,12 @@ def test_texts_among_the_numbers_of_a_history_are_counted_with_an_example():
 def test_a_repository_of_another_query_or_another_snapshot_is_refused():
     query = fl.Query(attributes={"a": "max"}, id="id", time="t", last=1)
     one, two = (fl.Repository.fit([{"a": v}], query, rules=[]) for v in (1.0, 2.0))
-    with pytest.raises(fl.HistoryError, match="fitted for another query"):
+    with pytest.raises(fl.errors.HistoryError, match="fitted for another query"):
         fl.Monitor(fl.Query(attributes={"b": "max"}, id="id", time="t", last=1), one)
     saved = fl.Monitor(query, one).snapshot()
     fl.Monitor.restore(query, saved, one)
     for wrong in (two, None):
-        with pytest.raises(fl.SnapshotError, match="repository"):
+        with pytest.raises(fl.errors.SnapshotError, match="repository"):
             fl.Monitor.restore(query, saved, wrong)
 
 

@@ -49,7 +49,7 @@ def test_pruning_removes_all_but_the_newest_and_names_what_is_missing_then(tmp_p
         each.save(tmp_path / "r")
     assert len(store.prune(tmp_path / "r", keep=2)) == 2
     assert fl.Repository.load(tmp_path / "r", made[2].fingerprint).fingerprint == made[2].fingerprint
-    with pytest.raises(fl.HistoryError, match=r"no longer the one that is asked for.*fogline prune"):
+    with pytest.raises(fl.errors.HistoryError, match=r"no longer the one that is asked for.*fogline prune"):
         fl.Repository.load(tmp_path / "r", made[1].fingerprint)
     assert fl.Repository.load(tmp_path / "r").fingerprint == made[3].fingerprint
     assert len(list((tmp_path / "r").glob("version-*"))) == 2
@@ -103,7 +103,7 @@ def test_a_torn_copy_is_an_error_that_names_the_file(tmp_path, harm, what):
     for path in (arrays[0], arrays[-1]):
         kept = path.read_bytes()
         harm(path)
-        with pytest.raises(fl.HistoryError, match=rf"damaged: .*{path.name}.*{what}.*Copy its folder again"):
+        with pytest.raises(fl.errors.HistoryError, match=rf"damaged: .*{path.name}.*{what}.*Copy its folder again"):
             fl.Repository.load(tmp_path / "copy")
         path.write_bytes(kept)
 
@@ -114,11 +114,11 @@ def test_a_torn_manifest_is_an_error_that_names_it(tmp_path):
     for manifest in (version / "manifest.json", tmp_path / "r" / "manifest.json"):
         kept = manifest.read_text()
         manifest.write_text(kept[: len(kept) // 2])
-        with pytest.raises(fl.HistoryError, match=f"damaged: .*{manifest.parent.name}.*cannot be read"):
+        with pytest.raises(fl.errors.HistoryError, match=f"damaged: .*{manifest.parent.name}.*cannot be read"):
             fl.Repository.load(tmp_path / "r")
         manifest.write_text(kept)
     (version / "manifest.json").unlink()
-    with pytest.raises(fl.HistoryError, match=r"damaged: .*is not there"):
+    with pytest.raises(fl.errors.HistoryError, match=r"damaged: .*is not there"):
         fl.Repository.load(tmp_path / "r")
 
 
@@ -159,7 +159,7 @@ def test_everything_is_on_the_disk_before_the_manifest_names_it(tmp_path, monkey
 
 def test_a_format_of_another_version_is_refused_by_name(tmp_path):
     (tmp_path / "manifest.json").write_text(json.dumps({"format": 4, "arrays": "arrays-0"}))
-    with pytest.raises(fl.HistoryError, match="has format 4; this version of Fogline reads 9"):
+    with pytest.raises(fl.errors.HistoryError, match="has format 4; this version of Fogline reads 9"):
         fl.Repository.load(tmp_path)
 
 
@@ -167,7 +167,7 @@ def test_a_format_of_another_version_is_refused_by_name(tmp_path):
 def test_a_folder_that_cannot_be_mapped_is_refused_with_the_way_out(tmp_path, monkeypatch, folder):
     monkeypatch.chdir(tmp_path)
     for do in (fitted().save, fl.Repository.load, Draft):
-        with pytest.raises(fl.HistoryError, match="a folder that every machine sees under one path"):
+        with pytest.raises(fl.errors.HistoryError, match="a folder that every machine sees under one path"):
             do(folder)
     assert not list(tmp_path.iterdir())
 

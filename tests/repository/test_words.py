@@ -87,7 +87,7 @@ def test_ids_and_groups_that_differ_are_different_sensors(ids, column):
         .set_column(2, "t", pa.array([50, 50]))
         .set_column(3, "a", pa.array([None, None], pa.float64()))
     )
-    found = fl.distributions(asked, GROUPED, repository).to_pylist()
+    found = fl.impute.distributions(asked, GROUPED, repository).to_pylist()
     assert [row["value"] for row in found if row["attribute"] == "a"] == [1.0, 100.0]
 
 
@@ -127,8 +127,8 @@ def test_a_rule_speaks_of_groups_as_words():
     table = pa.table({"site": [FAR, FAR + 1] * 5, "a": [1.0, 2.0] * 5, "b": [10.0, 20.0] * 5})
     repository = fl.Repository.fit(table, GROUPED, rules=["site -> b(1)"])
     asked = [{"id": 1, "t": 1, "site": FAR + k, "a": 1.0, "b": None} for k in range(2)]
-    assert fl.distributions(asked, GROUPED, repository)["value"].to_pylist() == [10.0, 20.0]
-    with pytest.raises(fl.RuleError, match="gives 'site' a distance, but it holds words"):
+    assert fl.impute.distributions(asked, GROUPED, repository)["value"].to_pylist() == [10.0, 20.0]
+    with pytest.raises(fl.errors.RuleError, match="gives 'site' a distance, but it holds words"):
         fl.Repository.fit(table, GROUPED, rules=["site(1) -> b(1)"])
 
 

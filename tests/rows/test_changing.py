@@ -172,9 +172,9 @@ def test_a_table_of_removals_needs_no_attributes_and_no_expiry():
     rows = pa.table({"id": ["x", "y"], "t": [1, 2], "op": ["d", "d"]})
     assert read(rows, gone={"op": ["d"]}, expires="e").refused == {}
     assert read(rows.to_pylist(), gone={"op": ["d"]}, expires="e").refused == {}
-    with pytest.raises(fl.QueryError, match="the stream has no attribute 'a'"):
+    with pytest.raises(fl.errors.QueryError, match="the stream has no attribute 'a'"):
         read(rows, gone={"op": ["x"]})
-    with pytest.raises(fl.QueryError, match=r"no column of removals 'opp'.*\nDid you mean 'op'"):
+    with pytest.raises(fl.errors.QueryError, match=r"no column of removals 'opp'.*\nDid you mean 'op'"):
         read(rows, gone={"opp": ["x"]})
 
 
@@ -193,5 +193,5 @@ def test_a_stream_has_one_kind_of_version():
 
 
 def test_a_length_of_time_that_does_not_fit_the_clock_is_an_error():
-    with pytest.raises(fl.QueryError, match="so remember_removed is a number, not '5 seconds'"):
+    with pytest.raises(fl.errors.QueryError, match="so remember_removed is a number, not '5 seconds'"):
         read([{"id": "x", "t": 1, "a": 1, "b": 1}], remember_removed="5 s")

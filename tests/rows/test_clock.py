@@ -83,15 +83,15 @@ def test_a_stream_of_texts_has_a_clock_that_shows_utc():
     assert make_plan(counting, schema, clock="timestamp").kind == ZONED
     assert make_plan(counting, schema, clock="number").kind == REAL
     assert make_plan(counting, schema, lateness="5 s").kind == ZONED
-    with pytest.raises(fl.QueryError, match="state it: clock='number' or clock='timestamp'"):
+    with pytest.raises(fl.errors.QueryError, match="state it: clock='number' or clock='timestamp'"):
         make_plan(counting, schema)
-    with pytest.raises(fl.QueryError, match="it may be 'number' or 'timestamp'"):
+    with pytest.raises(fl.errors.QueryError, match="it may be 'number' or 'timestamp'"):
         make_plan(counting, schema, clock="sundial")
     typed = schema.set(1, pa.field("t", pa.int64()))
-    with pytest.raises(fl.QueryError, match="but the times in 't' are int64; leave it out"):
+    with pytest.raises(fl.errors.QueryError, match="but the times in 't' are int64; leave it out"):
         make_plan(counting, typed, clock="timestamp")
     living = fl.Query(attributes={"v": "max"}, id="id", time="t", lifetime=5)
-    with pytest.raises(fl.QueryError, match="are timestamps, so lifetime is a duration"):
+    with pytest.raises(fl.errors.QueryError, match="are timestamps, so lifetime is a duration"):
         make_plan(living, schema, clock="timestamp")
 
 

@@ -109,7 +109,7 @@ def test_a_column_and_single_numbers_have_one_rule_and_different_numbers_stay_di
 
 
 def test_limits_that_no_float_holds_are_an_error():
-    with pytest.raises(fl.QueryError, match="a limit of 'x' is 9007199254740993, which float64 cannot hold"):
+    with pytest.raises(fl.errors.QueryError, match="a limit of 'x' is 9007199254740993, which float64 cannot hold"):
         fl.Query(attributes={"x": "max"}, id="id", time="t", last=1, limits={"x": (0, FAR + 1)})
 
 
@@ -143,7 +143,7 @@ ORDERED = {
     "make", [lambda rows: rows, lambda rows: pd.DataFrame(rows, dtype=object)], ids=["dicts", "frame"]
 )
 def test_in_one_line_values_that_floats_would_merge_stay_apart(cells, make):
-    found = fl.skyline(make([{"x": cell, "n": k} for k, cell in enumerate(cells)]), {"x": "max"}, front="certain")
+    found = fl.skyline(make([{"x": cell, "n": k} for k, cell in enumerate(cells)]), {"x": "max"}, certainty="certain")
     rows = found if isinstance(found, list) else found.to_dict("records")
     assert [row["n"] for row in rows] == [len(cells) - 1]
     assert rows[0]["x"] == cells[-1]
@@ -161,7 +161,7 @@ def test_in_one_line_values_that_floats_would_merge_stay_apart(cells, make):
 )
 def test_in_one_line_what_cannot_be_kept_apart_is_an_error(cells, text):
     for table in [{"x": cell} for cell in cells], pd.DataFrame({"x": pd.Series(cells, dtype=object)}):
-        with pytest.raises(fl.QueryError, match=text):
+        with pytest.raises(fl.errors.QueryError, match=text):
             fl.skyline(table, {"x": "max"})
 
 
@@ -178,7 +178,7 @@ def winner(cells: list[Any], way: str, repository: fl.Repository) -> Any:
 def test_imputed_values_are_compared_with_the_values_that_came():
     assert winner([2**60 + 1024, None], "max", always(2.0**60)) == 2**60 + 1024
     assert winner([2**60 - 1024, None], "max", always(2.0**60)) is None
-    with pytest.raises(fl.QueryError, match="which no value of a repository can be compared with exactly"):
+    with pytest.raises(fl.errors.QueryError, match="which no value of a repository can be compared with exactly"):
         winner([2**60 + 1, None], "max", always(2.0**60))
 
 
@@ -189,11 +189,11 @@ def test_an_infinity_is_beyond_what_is_imputed(best, way):
 
 @pytest.mark.parametrize("make", [list, pd.DataFrame, pa.Table.from_pylist], ids=["dicts", "frame", "table"])
 def test_with_a_query_a_value_that_no_float_holds_is_an_error(make):
-    with pytest.raises(fl.QueryError, match="row 0 cannot be compared: 'x' is 9007199254740993"):
+    with pytest.raises(fl.errors.QueryError, match="row 0 cannot be compared: 'x' is 9007199254740993"):
         fl.skyline(make(rows_with([FAR + 1, 1])), QUERY)
 
 
 def test_with_a_query_mixed_rows_have_the_rule_of_a_stream():
-    with pytest.raises(fl.QueryError, match="row 0 cannot be compared: 'x' is 9007199254740993"):
+    with pytest.raises(fl.errors.QueryError, match="row 0 cannot be compared: 'x' is 9007199254740993"):
         fl.skyline(rows_with([FAR + 1, 0.5]), QUERY)
     assert fl.skyline(rows_with([FAR, 0.5]), QUERY)["id"].to_pylist() == [0]

@@ -18,17 +18,17 @@ def row(name="a", t=1, v=1.0, **more):
     return {"id": name, "t": t, "v": v, **more}
 
 
-@pytest.mark.parametrize("now", [float("inf"), float("nan"), None, True, "soon", [1], 10**400])
+@pytest.mark.parametrize("now", [float("inf"), float("nan"), True, "soon", 10**400])
 def test_a_clock_must_be_moved_to_a_finite_time(now):
     monitor = fl.Monitor(ONE)
     monitor.advance(1, [row()])
-    with pytest.raises(fl.ClockError, match="now is"):
+    with pytest.raises(fl.errors.ClockError, match="now is"):
         monitor.advance(now)
 
 
 @pytest.mark.parametrize("rows", [(each for each in [row()]), 5, "rows.csv", [1]])
 def test_what_is_not_rows_is_refused_in_words(rows):
-    with pytest.raises(fl.RowsError, match="rows come as"):
+    with pytest.raises(fl.errors.RowsError, match="rows come as"):
         fl.Monitor(ONE).advance(1, rows)
 
 
@@ -45,7 +45,9 @@ def test_a_stream_has_one_kind_of_id_and_a_row_of_another_kind_is_rejected(first
         monitor.advance(3, pa.table({"id": [second], "t": [3], "v": [1.0]}))
         assert [reject.row["id"] for reject in monitor.rejects] == [second, second]
         return
-    with pytest.raises(fl.RowsError, match="one stream has one kind"):  # a whole column: not a matter of its rows
+    with pytest.raises(
+        fl.errors.RowsError, match="one stream has one kind"
+    ):  # a whole column: not a matter of its rows
         monitor.advance(3, pa.table({"id": [second], "t": [3], "v": [1.0]}))
 
 
@@ -100,7 +102,7 @@ def test_clocks_with_and_without_a_zone_do_not_mix_but_zones_do():
     )
     changes = monitor.advance(datetime(2026, 1, 1, 13, tzinfo=berlin), table)
     assert str(changes.schema.field("time").type) == "timestamp[us, tz=Europe/Berlin]"
-    with pytest.raises(fl.ClockError, match="Europe/Berlin"):
+    with pytest.raises(fl.errors.ClockError, match="Europe/Berlin"):
         monitor.advance(datetime(2026, 1, 1, 14))
 
 
@@ -143,7 +145,7 @@ def test_at_alpha_0_a_bracket_is_narrow():
     rng = np.random.default_rng(1)
     cells = lambda: {f"a{j}": [(int(v), 1) for v in rng.integers(0, 99, 12)] for j in range(4)}  # noqa: E731
     rows = [{"id": i, "t": 1, **cells()} for i in range(3)]
-    exact, coarse = fl.Monitor(query), fl.Monitor(query, places=500)
+    exact, coarse = fl.Monitor(query), fl.Monitor(query, exact_limit=500)
     exact.advance(1, rows)
     coarse.advance(1, rows)
     assert coarse.stats()["inexact"] == 3
@@ -162,12 +164,12 @@ def test_explain_finds_the_sure_one_among_many_that_are_all_but_sure():
 def test_a_restored_monitor_keeps_its_limit_of_places():
     query = fl.Query(attributes={"a": "max", "b": "max"}, id="id", time="t", lifetime=10, alpha=0.1)
     wide = [(k, 1) for k in range(20)]
-    monitor = fl.Monitor(query, places=50)
+    monitor = fl.Monitor(query, exact_limit=50)
     monitor.advance(1, [{"id": i, "t": 1, "a": wide, "b": wide} for i in range(3)])
     again = fl.Monitor.restore(query, monitor.snapshot())
     assert again.answer().equals(monitor.answer())
-    with pytest.raises(fl.FoglineError, match="places"):
-        fl.Monitor(query, places=0)
+    with pytest.raises(fl.FoglineError, match="exact_limit"):
+        fl.Monitor(query, exact_limit=0)
 
 
 def test_groups_without_live_rows_are_forgotten_but_counted():
@@ -183,9 +185,9 @@ def test_groups_without_live_rows_are_forgotten_but_counted():
 
 def test_two_columns_of_one_name_are_an_error():
     table = pa.Table.from_arrays([pa.array([1.0])] * 4, names=["v", "v", "id", "t"])
-    with pytest.raises(fl.RowsError, match="several columns 'v'"):
+    with pytest.raises(fl.errors.RowsError, match="several columns 'v'"):
         fl.Monitor(ONE).advance(1, table)
-    with pytest.raises(fl.RowsError, match="several columns of one name"):
+    with pytest.raises(fl.errors.RowsError, match="several columns of one name"):
         fl.Monitor(ONE).advance(1, pd.DataFrame([[1, 2, 3, 4]], columns=["v", "v", "id", "t"]))
 
 
@@ -195,7 +197,7 @@ def test_monitors_of_streams_with_other_columns_take_turns():
         first = pa.table({"id": [f"a{t}"], "t": [t], "v": [float(t)]})
         second = pa.table({"v": [-float(t)], "name": [t], "more": ["x"], "when": [t]})
         assert one.advance(t, first).select(["id", "v"]).to_pylist()[-1] == {"id": f"a{t}", "v": float(t)}
-        assert two.advance(t, second).select(["id", "v"]).to_pylist()[-1] == {"id": t, "v": -float(t)}
+        assert two.advance(t, second).select(["name", "v"]).to_pylist()[-1] == {"name": t, "v": -float(t)}
 
 
 def test_columns_may_change_their_places_and_types_within_a_stream():

@@ -129,8 +129,8 @@ def fitted(rows: Any) -> Any:
 
 
 def skyline(rows: Any) -> Any:
-    found = fl.skyline(rows, {"heat": "max", "cost": "min"}, by="hall", front="possible")
-    return [{name: row[name] for name in ("sensor", "probability", "front")} for row in lines(found)]
+    found = fl.skyline(rows, {"heat": "max", "cost": "min"}, by="hall", certainty="possible")
+    return [{name: row[name] for name in ("sensor", "probability", "certainty")} for row in lines(found)]
 
 
 def skyline_of_a_query(rows: Any) -> Any:
@@ -142,7 +142,7 @@ def verified(rows: Any) -> Any:
 
 
 def written(rows: Any) -> Any:
-    return lines(fl.distributions(rows, QUERY, REPOSITORY))
+    return lines(fl.impute.distributions(rows, QUERY, REPOSITORY))
 
 
 @pytest.mark.filterwarnings("ignore::fogline.HistoryWarning")
@@ -188,14 +188,16 @@ def test_no_rows_move_the_clock_alone(make):
 def test_rows_of_a_table_come_back_in_its_kind(kind, out):
     found = fl.skyline(KINDS[kind](), {"heat": "max", "cost": "min"})
     assert type(found) is out
-    assert list(lines(found)[0]) == [*TABLE.schema.names, "probability", "front"]
-    assert type(fl.distributions(KINDS[kind](), QUERY, REPOSITORY)) is (out if out not in (list, dict) else pa.Table)
+    assert list(lines(found)[0]) == [*TABLE.schema.names, "probability", "certainty"]
+    assert type(fl.impute.distributions(KINDS[kind](), QUERY, REPOSITORY)) is (
+        out if out not in (list, dict) else pa.Table
+    )
 
 
 def test_a_dict_of_arrays_gives_arrays():
     found = fl.skyline({"x": np.array([1.0, 2.0]), "y": ["a", "b"]}, {"x": "max"})
     assert isinstance(found["x"], np.ndarray)
-    assert found == {"x": np.array([2.0]), "y": ["b"], "probability": [1.0], "front": ["certain"]}
+    assert found == {"x": np.array([2.0]), "y": ["b"], "probability": [1.0], "certainty": ["certain"]}
 
 
 # --- What is no table -------------------------------------------------------------------------------------------------
@@ -219,22 +221,22 @@ def test_a_dict_of_arrays_gives_arrays():
     ],
 )
 def test_what_is_no_table_is_refused_with_the_way_out(given, text):
-    with pytest.raises(fl.RowsError) as caught:
+    with pytest.raises(fl.errors.RowsError) as caught:
         opened(given)
     assert text in str(caught.value)
-    with pytest.raises(fl.RowsError):
+    with pytest.raises(fl.errors.RowsError):
         fl.Monitor(QUERY).advance(START, given)
-    with pytest.raises(fl.RowsError):
+    with pytest.raises(fl.errors.RowsError):
         fl.Repository.fit(given, QUERY)
 
 
 def test_an_imputing_function_sees_columns_of_every_kind():
     for kind, make in KINDS.items():
-        source = fl.RowSource(make())
+        source = fl.types.RowSource(make())
         assert set(TABLE.schema.names) <= set(source.names), kind
         heat, none = source.optional("heat"), source.optional("none")
         assert none is None
         assert heat is not None
         assert heat.to_pylist() == TABLE["heat"].to_pylist(), kind
-        with pytest.raises(fl.QueryError, match="Did you mean 'cost'"):
+        with pytest.raises(fl.errors.QueryError, match="Did you mean 'cost'"):
             source.require("cots", "attribute")

@@ -31,7 +31,7 @@ def answer_in(root: Path) -> list[tuple[Any, ...]]:
     return rows_of(table(root, "answer"), MEMBER)
 
 
-MEMBER = ["g", "id", "arrived", "probability", "x", "y"]
+MEMBER = ["g", "id", "t", "probability", "x", "y"]
 CHANGE = ["time", *MEMBER, "change"]
 
 
@@ -148,7 +148,7 @@ def test_odd_names_and_types_are_stored_without_loss(tmp_path):
     run = RunInfo("m", query, schemas_of(Plans.alone(plan)), tuple(member_key(query)))
     noon = dt.datetime(2024, 5, 1, 12, tzinfo=dt.UTC)
     row = {name: value for name, (_, value) in kinds.items()}
-    row |= {"time": noon, "id": 7, "arrived": noon, "change": "enter", "probability": 1.0, "exact": True, "within": 0.0}
+    row |= {"time": noon, "id": 7, "t": noon, "change": "enter", "probability": 1.0, "probability_error": 0.0}
     for _ in range(2):
         sink = DeltaSink(tmp_path)
         sink.begin(run)

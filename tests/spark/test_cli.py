@@ -62,7 +62,7 @@ def test_from_history_to_distributions(place, spark):
     written = pq.read_table("out.parquet")
     assert written.schema.names == ["id", "time", "attribute", "value", "probability", "rule"]
     rows = pq.read_table("stream.parquet")
-    expected = fl.distributions(rows, fl.Query.load("q.yaml"), fl.Repository.load("mine.repo"))
+    expected = fl.impute.distributions(rows, fl.Query.load("q.yaml"), fl.Repository.load("mine.repo"))
     keys = [("time", "ascending"), ("value", "ascending")]
     assert written.sort_by(keys).to_pylist() == expected.sort_by(keys).to_pylist()
     assert set(written["time"].to_pylist()) == {0, 4, 8, 12, 16}

@@ -98,9 +98,7 @@ def test_one_file_per_site_loses_nothing_and_a_silent_site_is_moved_on_when_it_i
     alone = fl.Monitor(SITES)
     alone.advance(900, sites()["b"])
     answer = [row for row in read_answer(LocalFolder(str(output)), str(output)).to_pylist() if row["site"] == "b"]
-    assert {(row["id"], row["arrived"]) for row in answer} == {
-        (row["id"], row["arrived"]) for row in alone.answer().to_pylist()
-    }
+    assert {(row["id"], row["t"]) for row in answer} == {(row["id"], row["t"]) for row in alone.answer().to_pylist()}
     following = running.start(follow=True)
     try:
         pq.write_table(sites()["later"], tmp_path / "later.parquet")

@@ -39,7 +39,7 @@ def asked(repository: fl.Repository) -> pa.Table:
     rows = history(50, seed=9).to_pylist()
     for k, row in enumerate(rows):
         row[("a", "b", "c")[k % 3]] = None
-    return fl.distributions(rows, QUERY, repository)
+    return fl.impute.distributions(rows, QUERY, repository)
 
 
 @pytest.mark.parametrize("partitions", [1, 5])
@@ -114,7 +114,7 @@ def test_given_rules_are_kept_and_imputing_by_spark_gives_the_same_distributions
     stream = pa.Table.from_pylist(gaps, history(1).schema)
     spread = fl.spark.impute(spark.createDataFrame(stream).repartition(3), QUERY, by_spark).toArrow()
     keys = [(name, "ascending") for name in ("id", "attribute", "value")]
-    expected = fl.distributions(stream, QUERY, by_spark)
+    expected = fl.impute.distributions(stream, QUERY, by_spark)
     assert spread.sort_by(keys).to_pylist() == expected.sort_by(keys).to_pylist()
     for name in ("id", "time"):
         assert spread.schema.field(name).type == pa.int64()

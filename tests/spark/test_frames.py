@@ -61,7 +61,7 @@ def test_a_stream_reaches_its_sinks_once_and_the_same_again_after_a_failure(spar
     for k in range(CASE.files):
         rows = pq.read_table(tmp_path / "in" / f"{k:03}.parquet")
         true += monitor.advance(int(rows["t"][-1].as_py()), rows).to_pylist()
-    names = ["site", "id", "arrived", "change"]
+    names = ["site", "id", "t", "change"]
     assert sorted(_named(first.rows("changes"), names)) == sorted(_named(failing.rows("changes"), names))
     written = reported(tmp_path / "out")
     assert written == sorted((tuple(row.values()) for row in first.rows("changes")), key=repr)

@@ -42,14 +42,14 @@ def write_stream(folder: Path, rows: int = 3000) -> list[dict]:
 
 def answer(place, at=None) -> list[dict]:
     found = read_answer(place, "out", at).to_pylist()
-    return sorted(found, key=lambda row: (row["g"], row["id"], row["arrived"]))
+    return sorted(found, key=lambda row: (row["g"], row["id"], row["t"]))
 
 
 def test_what_is_too_much_for_the_driver_is_written_into_files_once_and_whole(spark, tmp_path, monkeypatch):
     made = write_stream(tmp_path / "in")
     monitor = fl.Monitor(QUERY)
     monitor.advance((len(made) - 1) // 6, [row for row in made if row["id"] is not None])
-    true = {(row["g"], row["id"], row["arrived"]) for row in monitor.answer().to_pylist()}
+    true = {(row["g"], row["id"], row["t"]) for row in monitor.answer().to_pylist()}
     folders, there = {}, elsewhere(spark, tmp_path)
     for name, output, limit, at_once in [
         ("plain", f"{tmp_path}/plain", 2**20, None),
@@ -66,7 +66,7 @@ def test_what_is_too_much_for_the_driver_is_written_into_files_once_and_whole(sp
         assert sum(pq.read_table(place / "health")["rows"].to_pylist()) == len(made)
         assert pq.read_table(place / "rejects").num_rows == 60
         assert name != "parts" or not (place / ".pieces").exists()
-        assert {(row["g"], row["id"], row["arrived"]) for row in answer(LocalFolder(place))} == true
+        assert {(row["g"], row["id"], row["t"]) for row in answer(LocalFolder(place))} == true
     held = {name: counted(LocalFolder(place).listing("changes")) for name, place in folders.items()}
     assert [len(each.names) for each in held["plain"] + held["hadoop"]] == [1, 1]
     assert [len(each.names) > 1 for each in held["parts"]] == [True, True]
@@ -74,7 +74,7 @@ def test_what_is_too_much_for_the_driver_is_written_into_files_once_and_whole(sp
         assert answer(LocalFolder(folders["parts"]), at) == answer(LocalFolder(folders["plain"]), at)
         assert answer(folder(f"{there}/hadoop", spark), at) == answer(LocalFolder(folders["plain"]), at)
     printed = CliRunner().invoke(app, ["answer", f"{there}/hadoop", "--json"]).stdout.splitlines()
-    assert {(row["g"], row["id"], row["arrived"]) for row in map(json.loads, printed)} == true
+    assert {(row["g"], row["id"], row["t"]) for row in map(json.loads, printed)} == true
 
 
 class Refusing:

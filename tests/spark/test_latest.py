@@ -104,7 +104,7 @@ def test_a_table_gives_the_answers_of_every_tick(spark):
     table = table_of(rows, list(query.names))
     changes = watch(spark.createDataFrame(table).repartition(3), query).toArrow()
     now = max(row["t"] for row in rows)
-    assert changes.sort_by([("time", "ascending"), ("arrived", "ascending"), ("id", "ascending")]).equals(
+    assert changes.sort_by([("time", "ascending"), ("t", "ascending"), ("id", "ascending")]).equals(
         fl.Monitor(query).advance(now, table)
     )
 

@@ -24,7 +24,7 @@ HOW = {"hindsight": False}
 
 def plain(changes: pa.Table, query: fl.Query) -> list[tuple]:
     """Changes in columns of a query's own, in an order of their own."""
-    names = ["time", *query.by, "id", "arrived", "change", "probability", "reason", *query.names]
+    names = ["time", *query.by, "id", "t", "change", "probability", "reason", *query.names]
     return sorted((tuple(row.values()) for row in changes.select(names).to_pylist()), key=repr)
 
 

@@ -158,7 +158,7 @@ def test_new_files_are_taken_up_where_the_last_run_stopped_also_in_a_folder_that
 
 def test_changes_add_up_and_what_is_reported_later_of_a_tick_replaces_the_earlier():
     query = fl.Query(attributes={"x": "max"}, id="i", time="t", lifetime=9)
-    row = {"id": "a", "arrived": 1, "exact": True, "within": 0.0, "x": 1.0}
+    row = {"id": "a", "t": 1, "probability_error": 0.0, "x": 1.0}
     first = pa.Table.from_pylist([{"time": 1, **row, "change": "enter", "probability": 0.9}])
     later = pa.Table.from_pylist([{"time": 1, **row, "change": "update", "probability": 0.7},
                                   {"time": 4, **row, "change": "leave", "probability": None}])  # fmt: skip

@@ -37,7 +37,7 @@ def of_a_monitor(table: pa.Table) -> pa.Table:
 
 def lines(table: pa.Table) -> list[tuple]:
     found = [
-        (row["time"], row["id"], row["arrived"], row["change"], round(row["probability"] or 0, 9))
+        (row["time"], row["id"], row["t"], row["change"], round(row["probability"] or 0, 9))
         for row in table.to_pylist()
     ]
     return sorted(found)
@@ -66,13 +66,15 @@ def test_imputed_values_are_those_of_a_monitor(spark):
     table = stream()
     reported = fl.spark.impute(spark.createDataFrame(table), QUERY, learnt()).toArrow()
     order = [(name, "ascending") for name in ("time", "id", "attribute", "value")]
-    assert reported.sort_by(order).equals(fl.distributions(table, QUERY, learnt()).cast(reported.schema).sort_by(order))
+    assert reported.sort_by(order).equals(
+        fl.impute.distributions(table, QUERY, learnt()).cast(reported.schema).sort_by(order)
+    )
 
 
 def test_transitions_are_learnt_on_spark_as_in_memory(spark, tmp_path):
     made = fl.spark.fit(spark.createDataFrame(walks()).repartition(3), QUERY, folder=tmp_path / "repo")
     assert made.fingerprint == learnt().fingerprint
-    assert fl.distributions(stream(), QUERY, made).equals(fl.distributions(stream(), QUERY, learnt()))
+    assert fl.impute.distributions(stream(), QUERY, made).equals(fl.impute.distributions(stream(), QUERY, learnt()))
 
 
 def halves(rows):

@@ -172,7 +172,7 @@ def test_a_table_without_rows_has_an_answer_without_rows(spark):
     register(spark, a_query(by=["site"]))
     for cut in ("", "PARTITION BY kind"):
         found = ask_sql(spark, f"SELECT * FROM skyline(TABLE(SELECT * FROM readings WHERE x < -1) {cut})")
-        assert found.schema.names == ["site", "id", "probability", "exact", "within", "x", "y", "z"]
+        assert found.schema.names == ["site", "id", "probability", "probability_error", "x", "y", "z"]
         assert found.num_rows == 0
 
 

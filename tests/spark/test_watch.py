@@ -67,8 +67,8 @@ def journal_of(frame, query, repository=None, **how):
 def test_a_table_gives_the_answers_of_every_tick(spark, window, partitions):
     query, table = query_for(window), crowd(seed=partitions)
     reported = watch(spark.createDataFrame(table).repartition(partitions), query).toArrow()
-    worth = ["probability", "exact", "within", "reason", "rival", "rival_time"]
-    assert reported.column_names == ["time", "g", "id", "arrived", "change", *worth, "a0", "a1"]
+    worth = ["probability", "probability_error", "reason", "beaten_by", "beaten_by_time"]
+    assert reported.column_names == ["time", "g", "id", "t", "change", *worth, "a0", "a1"]
     as_reported(reported, query, truth(query, table), last_arrivals(query, table))
 
 
@@ -223,7 +223,7 @@ def test_times_ids_and_groups_come_back_as_they_came(spark, time, lifetime, show
     )
     reported = watch(frame, query)
     [row] = reported.toArrow().to_pylist()
-    assert (row["time"], row["arrived"], row["id"], row["a"], row["d"]) == (shown, shown, 12, 3.0, None)
+    assert (row["time"], row["t"], row["id"], row["a"], row["d"]) == (shown, shown, 12, 3.0, None)
     assert row["w"] == datetime(2020, 1, 1, tzinfo=UTC)
     kinds = dict(reported.dtypes)
     assert (kinds["id"], kinds["d"], kinds["w"], kinds["a"]) == ("smallint", "int", "timestamp", "double")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from fogline.output.answers import OutputReader, Shown
+    from fogline.query import Query
 
 Each = TypeVar("Each")
 ALARMS = 5  # that are printed
@@ -45,7 +46,7 @@ def answer(
             metavar="COLUMN OP VALUE", help="Only rows that match, e.g. 'co2 > 900'. Repeat it; all must hold."
         ),
     ] = None,
-    front: Annotated[
+    certainty: Annotated[
         str,
         typer.Option(
             help="`certain`: only rows that are in under every value imputed for what is missing. `likely`: the "
@@ -86,7 +87,7 @@ def answer(
     with helpful():
         chosen = format_of("json" if as_json and form is None else form, file)
         from fogline.cli.options import named
-        from fogline.output.fronts import check_front, fronted, near_of
+        from fogline.output.certainty import check_certainty, near_of, with_certainty
 
         full: list[str] = []
         zone: list[str | None] = []
@@ -94,7 +95,7 @@ def answer(
         def read(folder: OutputReader) -> dict[str | None, tuple[Shown, pa.Table | None]]:
             full[:] = [f"alarm: {each.sentence()}." for each in folder.alarms()]
             zone[:] = [folder.zone]
-            check_front(front, folder, at)
+            check_certainty(certainty, folder, at)
             found = of_query(folder.shown(at), query, output)
             return {name: (shown, near_of(folder, name, at)) for name, shown in found.items()}
 
@@ -102,10 +103,10 @@ def answer(
         tables: dict[str | None, pa.Table] = {}
         for name, (whole, near) in reading(output, settings(), read).items():
             with named(name):
-                every[name] = fronted(whole, near, front, alpha)
+                every[name] = with_certainty(whole, near, certainty, alpha)
                 rows = chosen_rows(every[name].rows, where or [])
                 rows = rows if top is None else few_rows(replace(every[name], rows=rows), near, top)
-                tables[name], every[name] = in_zone_of(rows, zone[0]), shown_in(every[name], zone[0])
+                tables[name], every[name] = in_zone_of(rows, whole.query, zone[0]), shown_in(every[name], zone[0])
         for text in full[:ALARMS]:
             remark(text)
         sentences = {name: about(shown) for name, shown in every.items()}
@@ -126,11 +127,11 @@ def answer(
             echo(text, nl=False) if sys.stdout.isatty() else typer.echo(text, nl=False)
 
 
-def in_zone_of(rows: pa.Table, zone: str | None) -> pa.Table:
-    """The rows, with their arrivals as clocks of a zone show them."""
+def in_zone_of(rows: pa.Table, query: Query, zone: str | None) -> pa.Table:
+    """The rows, with their times as clocks of a zone show them."""
     from fogline.rows.clock import in_zone
 
-    return rows.set_column(rows.schema.names.index("arrived"), "arrived", in_zone(rows["arrived"], zone))
+    return rows.set_column(rows.schema.names.index(query.arrived), query.arrived, in_zone(rows[query.arrived], zone))
 
 
 def shown_in(shown: Shown, zone: str | None) -> Shown:
@@ -228,7 +229,7 @@ def few_rows(shown: Shown, near: pa.Table | None, top: int) -> pa.Table:
     import pyarrow as pa
 
     from fogline.engine.representatives import representatives, with_stands_for
-    from fogline.output.fronts import values_of
+    from fogline.output.certainty import values_of
 
     rows, values = shown.rows.combine_chunks(), values_of(shown, near)
     probability = rows["probability"].to_numpy()

@@ -88,5 +88,5 @@ def _what(change: Change) -> str:
 
     if change.change == "leave":
         return f"left: {why_it_left(change)}"
-    within = f" ± {change.within:.2g}" if change.within else ""
-    return f"{'entered' if change.change == 'enter' else 'still in'}, P = {change.probability:.6g}{within}"
+    error = f" ± {change.probability_error:.2g}" if change.probability_error else ""
+    return f"{'entered' if change.change == 'enter' else 'still in'}, P = {change.probability:.6g}{error}"

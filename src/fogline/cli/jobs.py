@@ -179,7 +179,7 @@ def _again(
 ) -> Repository:
     more = read_history(in_order(rows, query), query).like(known.history)
     past = known.history.joined(more).in_order(query, newest)
-    return _written(known.again(past, query, progress=report), output, report)
+    return _written(known.refit(past, query, progress=report), output, report)
 
 
 def _written(made: Repository, output: Path, report: Report) -> Repository:

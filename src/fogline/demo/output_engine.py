@@ -25,7 +25,7 @@ from fogline.repository.repository import Repository
 from fogline.runs.config import EMBEDDED, RunConfig
 from fogline.runs.embedded import Embedded, EmbeddedRun
 
-_NONE = pa.table({name: [] for name in ("time", "id", "arrived", "change", "probability")})  # no change
+_NONE = pa.table({name: [] for name in ("time", "sensor", "ts", "change", "probability")})  # no change
 
 
 @contextmanager

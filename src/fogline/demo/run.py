@@ -168,7 +168,7 @@ def warm_up(query: Query) -> None:
     """Run a small mine here, so that kernels are compiled once and not by every worker of Spark at the same time."""
     repository = Repository.fit(earlier_shift(sensors=60, seed=0, readings=2_000), query)
     rows, _ = Shift(60, 0, query, repository).next(3 * PERIOD)
-    Monitor(query, repository, places=1).advance(pc.max(rows["ts"]), rows)  # as if there were very many places
+    Monitor(query, repository, exact_limit=1).advance(pc.max(rows["ts"]), rows)  # as if there were very many places
     with suppress(ImportError):  # reported when Spark is started
         from fogline.demo.spark_engine import rehearse
 

@@ -22,7 +22,7 @@ from fogline.demo.mine import ATTRIBUTES, OPENING, Floats, Mine
 from fogline.demo.shift import ShiftTick
 
 SAMPLE_EVERY = 5  # ticks
-_LOOKED_AT = ["time", "id", "arrived", "change", "probability", "reason", "rival"]
+_LOOKED_AT = ["time", "sensor", "ts", "change", "probability", "reason", "beaten_by"]
 WORTH_SHOWING = 0.15  # a smaller move of a probability is not shown
 
 
@@ -64,7 +64,7 @@ class MineView:
         self.clock: datetime | None = None  # the last that the engine reported
         self.ticks = self.rows = self.incomplete = self.missing = self.live = 0
         self.times: list[float] = []  # seconds per batch
-        self.members: dict[tuple[str, datetime | None], float] = {}  # the answer: (sensor, arrived) -> probability; …
+        self.members: dict[tuple[str, datetime | None], float] = {}  # the answer: (sensor, ts) -> probability; …
         # … by the sensor alone, where its newest reading is asked for: its changes are those of one row
         self.since: dict[str, datetime] = {}  # how long each sensor has been in without a break
         self.recent: deque[AnswerChange] = deque(maxlen=40)
@@ -121,10 +121,10 @@ class MineView:
         before, changes, why = self.answer, self.changes, {}
         while changes and changes[0]["time"] <= self.now:
             change = changes.popleft()
-            row = (change["id"], None if self.latest else change["arrived"])
+            row = (change["sensor"], None if self.latest else change["ts"])
             if change["change"] == "leave":
                 del self.members[row]
-                why[change["id"]] = _why(change)
+                why[change["sensor"]] = _why(change)
             else:
                 self.members[row] = change["probability"]
         after = self.answer
@@ -160,6 +160,6 @@ class MineView:
 def _why(change: dict[str, Any]) -> str:
     """What put a row out, in a few words."""
     reason = change["reason"]
-    if reason == "beaten" and change["rival"] is not None:
-        return f"beaten by {change['rival']}"
+    if reason == "beaten" and change["beaten_by"] is not None:
+        return f"beaten by {change['beaten_by']}"
     return {"expired": "its reading is too old", "replaced": "its newer reading is better"}.get(reason, reason or "")

@@ -1,11 +1,11 @@
-"""How is an answer shown: which front, cut where, all rows or few that stand for them?
+"""How is an answer shown: how certain its rows, cut where, all rows or few that stand for them?
 
-Fronts:
+Certainty:
 - *certain*: in the skyline under every value that was imputed, or that came as a distribution; exactly, not as a number
   close to 1. A true value that was not among these may put it out;
 - *likely*: its probability is above alpha, though some values would put it out;
 - *possible*: in under some values, but not above alpha.
-A row that another surely dominates is in under none, hence in no front. What was forgotten is so for life.
+A row that another surely dominates is in under none, and has no certainty. What was forgotten is so for life.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from fogline.query import LEAVING, TOLERANCE, Query, is_number
 from fogline.rows.changes import Key, Tables
 from fogline.rows.names import Kinds
 
-FRONTS = ("certain", "likely", "possible")
-FRONT = "front"  # the column that holds it
+CERTAINTIES = ("certain", "likely", "possible")
+CERTAINTY = "certainty"  # the column that holds it
 
 
 class Answers:
@@ -40,19 +40,19 @@ class Answers:
         self.given: dict[Key, frozenset[tuple[Any, ...]]] = {}
 
     def table(
-        self, groups: Mapping[Key, Live], kinds: Kinds, front: str, alpha: float | None, top: int | None
+        self, groups: Mapping[Key, Live], kinds: Kinds, certainty: str, alpha: float | None, top: int | None
     ) -> pa.Table:
         """See `Monitor.answer`."""
-        check_front(front)
+        check_certainty(certainty)
         check_alpha(alpha, self.query.alpha)
         parts: list[tuple[Key, Delta]] = []
-        fronts: list[Objects] = [np.empty(0, object)]
+        certain: list[Objects] = [np.empty(0, object)]
         counts: list[Ints] = [np.empty(0, np.int64)]
         if top is not None:
             check_top(top)
             self.given = {key: self.given.get(key, frozenset()) for key in groups}
         for key, live in groups.items():
-            found = standing(live, front, alpha)
+            found = standing(live, certainty, alpha)
             if top is not None:
                 chosen = few(live, found.slots, found.probability, top, self.given[key])
                 found, self.given[key] = found.part(chosen.which), chosen.names
@@ -60,9 +60,9 @@ class Answers:
             s, which, same = live.slots, found.slots, np.zeros(len(found.slots), np.int64)
             columns = found.probability, found.within, s.raw[which]
             parts.append((key, Delta(live.now, s.id[which], s.columns.arrived[which], same, *columns, same)))
-            fronts.append(found.front)
+            certain.append(found.certainty)
         table = self.tables.build(parts, kinds).drop_columns(["time", "change", *LEAVING])
-        table = with_front(table, np.concatenate(fronts))
+        table = table.append_column(CERTAINTY, pa.array(np.concatenate(certain), pa.string()))
         return table if top is None else with_stands_for(table, np.concatenate(counts))
 
 
@@ -90,32 +90,32 @@ def few(live: Live, slots: Ints, probability: Floats, k: int, before: Container[
     return Few(which, stands_for, frozenset(names[i] for i in which.tolist()))
 
 
-# --- Fronts -----------------------------------------------------------------------------------------------------------
+# --- Certainty --------------------------------------------------------------------------------------------------------
 
 
-class FrontRows(NamedTuple):
-    """Rows of a live set and the front of each, in the order of (arrival, id)."""
+class ShownRows(NamedTuple):
+    """Rows of a live set and how certain each is, in the order of (arrival, id)."""
 
     slots: Ints  # (n,)
     probability: Floats  # (n,)
     within: Floats  # (n,) how far the truth may lie from it; 0: it is exact
-    front: Objects  # (n,) of texts
+    certainty: Objects  # (n,) of texts
 
-    def part(self, which: Flags | Ints) -> FrontRows:
+    def part(self, which: Flags | Ints) -> ShownRows:
         """Some of them."""
-        return FrontRows(self.slots[which], self.probability[which], self.within[which], self.front[which])
+        return ShownRows(self.slots[which], self.probability[which], self.within[which], self.certainty[which])
 
 
-def standing(live: Live, front: str = "likely", alpha: float | None = None) -> FrontRows:
-    """The rows of a front and of those above it: of `possible` all that are in under some values.
+def standing(live: Live, certainty: str = "likely", alpha: float | None = None) -> ShownRows:
+    """The rows that are at least so certain: of `possible` all that are in under some values.
 
     O(open · log open) for members (see `fronts_of`); for others O(others · open · instances): their probabilities are
     worked out now.
     """
     s, c, n = live.slots, live.slots.columns, live.slots.used
     opened = np.flatnonzero(c.state[:n] >= OUT)
-    which = s.by_key(opened if front == "possible" else live.members())
-    if front == "possible":
+    which = s.by_key(opened if certainty == "possible" else live.members())
+    if certainty == "possible":
         opened = which  # products are rounded: their order is not that of slots
     seen = ends(s.uncertain, np.arange(n))
     kind = np.asarray(fronts_of(*seen, which, opened))
@@ -123,27 +123,24 @@ def standing(live: Live, front: str = "likely", alpha: float | None = None) -> F
     probability, within = _chances(live, seen, which, opened)
     names = words_of(kind, probability, live.alpha if alpha is None else alpha)
     names[(c.state[which] == OUT) & (names == "likely")] = "possible"  # bounds on both sides of alpha: their middle
-    found = FrontRows(which, probability, within, names)
-    return found.part(np.isin(names, FRONTS[: FRONTS.index(front) + 1]))
+    found = ShownRows(which, probability, within, names)
+    return found.part(np.isin(names, CERTAINTIES[: CERTAINTIES.index(certainty) + 1]))
 
 
 def words_of(kind: Ints, probability: Floats, alpha: float) -> Objects:
-    """(n,) which front, from IMPOSSIBLE, OPEN or CERTAIN and a probability; empty: in none."""
+    """(n,) how certain, from IMPOSSIBLE, OPEN or CERTAIN and a probability; empty: it cannot be in."""
     names = np.where(probability > alpha + TOLERANCE if alpha > 0 else kind != IMPOSSIBLE, "likely", "possible")
     names = np.where(kind == CERTAIN, "certain", names)
     return np.where(kind == IMPOSSIBLE, "", names).astype(object)
 
 
-def with_front(table: pa.Table, front: Objects) -> pa.Table:
-    """A table of an answer with the fronts of its rows as its last column."""
-    name = f"{FRONT}_" if FRONT in table.schema.names else FRONT
-    return table.append_column(name, pa.array(front, pa.string()))
-
-
-def check_front(front: str) -> None:
-    """Is there such a front?"""
-    if front not in FRONTS:
-        raise FoglineError(f"front is {front!r}; it is one of {', '.join(FRONTS)}.{did_you_mean(str(front), FRONTS)}")
+def check_certainty(certainty: str) -> None:
+    """Is there such a word?"""
+    if certainty not in CERTAINTIES:
+        raise FoglineError(
+            f"certainty is {certainty!r}; it is one of {', '.join(CERTAINTIES)}."
+            f"{did_you_mean(str(certainty), CERTAINTIES)}"
+        )
 
 
 def check_alpha(alpha: float | None, least: float) -> None:

@@ -81,7 +81,7 @@ class AskedCell(NamedTuple):
 def questions(groups: Sequence[tuple[Key, Live]], k: int, query: Query, kinds: Kinds) -> pa.Table:
     """The k cells of all these groups that would change their answers most, as a table.
 
-    Columns: by…, id, arrived, attribute, changes, low, high, mean (as the user sees values), sentence.
+    Columns: by…, the id, the row's own time, attribute, changes, low, high, mean (as the user sees values), sentence.
     """
     found: list[AskedCell] = []
     for g, (_, live) in enumerate(groups):
@@ -97,8 +97,10 @@ def questions(groups: Sequence[tuple[Key, Live]], k: int, query: Query, kinds: K
     return pa.table(
         by
         | {
-            "id": pa.array(objects([each.id for each in best]), kinds.id or pa.null()),
-            "arrived": write_times(np.array([each.arrived for each in best], np.float64), kinds.time or pa.float64()),
+            query.id: pa.array(objects([each.id for each in best]), kinds.id or pa.null()),
+            query.arrived: write_times(
+                np.array([each.arrived for each in best], np.float64), kinds.time or pa.float64()
+            ),
             "attribute": pa.array([query.names[each.attribute] for each in best], pa.string()),
             "changes": pa.array([-each.worth for each in best], pa.float64()),
             "low": pa.array([each.low for each in best], pa.float64()),

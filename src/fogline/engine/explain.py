@@ -24,7 +24,7 @@ from fogline.kernels.states import DOMINATED, IN, OUT
 from fogline.kernels.uncertain import ends
 from fogline.kernels.what_if import FROM, NEVER, Why, look_into, sole_dominators
 from fogline.query import TOLERANCE, Query, as_text
-from fogline.results import Decisive, Explanation, Flip, Outside, Rival, UncertainRow
+from fogline.results import Decisive, Dominator, Explanation, Flip, Outside, UncertainRow
 
 Key = tuple[Any, ...]
 Show = Callable[[float], Any]
@@ -77,7 +77,7 @@ def explained(
     if chain is None or tally is None:
         return out
     chain.tally = tally  # to explain a row revises nothing
-    cells = imputed_cells(chain, s.known[which], query.plausible(s.raw[which]), [each.cloud for each in out])
+    cells = imputed_cells(chain, s.known[which], query.plausible(s.raw[which]), [each.row for each in out])
     return [replace(each, imputed=some) for each, some in zip(out, cells, strict=True)]
 
 
@@ -120,7 +120,7 @@ class _Explained:
         inside = bool(c.state[slot] == IN)
         probability, within = self._probability(k, slot)
         strongest = zip(found.dominator[k].tolist(), found.chance[k].tolist(), strict=True)
-        rivals = tuple(Rival(*self._name(g), p) for g, p in strongest if g >= 0)
+        beaten_by = tuple(Dominator(*self._name(g), p) for g, p in strongest if g >= 0)
         front = str(words_of(found.front[k : k + 1], np.array([probability]), live.alpha)[0])
         g, j = found.decisive[k].tolist()
         decisive = None if g < 0 else Decisive(*self._name(g), self.query.names[j], float(found.moves[k]), g == slot)
@@ -129,12 +129,12 @@ class _Explained:
             id=live.slots.id[slot],
             arrived=self.show(c.arrived[slot]),
             inside=inside,
-            reason=self._reason(slot, rivals),
+            reason=self._reason(slot, beaten_by),
             probability=probability,
-            within=within,
-            cloud=uncertain_row_of(self.uncertain, slot, self.query),
-            rivals=rivals,
-            front="possible" if front == "likely" and not inside else front,
+            probability_error=within,
+            row=uncertain_row_of(self.uncertain, slot, self.query),
+            beaten_by=beaten_by,
+            certainty="possible" if front == "likely" and not inside else front,
             flips=(*self._own_flips(k, slot, inside), *self._other_flips(k, inside)),
             decisive=decisive,
             approximate=not found.exact[k],
@@ -204,7 +204,7 @@ class _Explained:
                 then, chance = float(found.other_then[k, at]), float(found.other_chance[k, at])
                 yield Flip(*self._name(g), self.query.names[j], *shown, True, not inside, then, chance, own=False)
 
-    def _reason(self, slot: int, rivals: tuple[Rival, ...]) -> str:
+    def _reason(self, slot: int, beaten_by: tuple[Dominator, ...]) -> str:
         live, s, c = self.live, self.live.slots, self.live.slots.columns
         if slot in self.undecided:
             return f"alpha = {live.alpha:g} lies within what is known of its probability, whose middle decides"
@@ -213,8 +213,8 @@ class _Explained:
         if c.state[slot] == DOMINATED:
             stronger = next(int(g) for g in self.opened if dominates(s.uncertain.lo, g, s.uncertain.hi, slot))
             return f"{_named(*self._name(stronger))} surely beats it"
-        single = bool(rivals) and rivals[0].probability >= live.least
-        guards = f"{_named(*rivals[0][:2])} guards it" if single else "several rows together guard it"
+        single = bool(beaten_by) and beaten_by[0].probability >= live.least
+        guards = f"{_named(*beaten_by[0][:2])} guards it" if single else "several rows together guard it"
         return guards + (", for the rest of its life" if slot in self.shadows else "")
 
 

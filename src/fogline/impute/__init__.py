@@ -12,13 +12,15 @@ from fogline.face import offer
 if TYPE_CHECKING:
     from fogline.impute.own import Function, ImputeFunction, Neighbours, knn
     from fogline.impute.protocol import Evidence, Imputer
+    from fogline.impute.written import distributions
 
-__all__ = ["Evidence", "Function", "ImputeFunction", "Imputer", "Neighbours", "knn"]
+__all__ = ["Evidence", "Function", "ImputeFunction", "Imputer", "Neighbours", "distributions", "knn"]
 
 offer(
     __name__,
     {
         "own": ("Function", "ImputeFunction", "Neighbours", "knn"),
         "protocol": ("Evidence", "Imputer"),
+        "written": ("distributions",),
     },
 )

@@ -31,8 +31,8 @@ likely each, one more or one less.
 >>> query = Query(attributes={"heat": "max"}, id="sensor", time="t", lifetime=10)
 >>> monitor = Monitor(query, imputer=Spare())
 >>> rows = [{"sensor": "a", "t": 1, "heat": 20.5}, {"sensor": "b", "t": 1, "heat": None, "spare": 20}]
->>> monitor.advance(1, rows).select(["id", "probability"]).to_pylist()
-[{'id': 'a', 'probability': 0.75}]
+>>> monitor.advance(1, rows).select(["sensor", "probability"]).to_pylist()
+[{'sensor': 'a', 'probability': 0.75}]
 
 A user passes an imputer as `imputer=…`. One that the package gives takes its place in the list in `chain.chain_of`.
 `BaseImputer` has defaults; what else is asked of imputers stands there and nowhere else.

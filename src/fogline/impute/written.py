@@ -83,7 +83,8 @@ class DistributionTable:
         kinds = named.kinds
         by = zip(self.query.by, named.by, kinds.by or (None,) * len(named.by), strict=True)
         columns = {name: pa.array(values, kind or pa.null()) for name, values, kind in by}
-        return {**columns, "id": pa.array(named.id, kinds.id or pa.null()), "time": times_of(named, kinds)}
+        ids = pa.array(named.id, kinds.id or pa.null())
+        return {**columns, self.query.id: ids, self.query.arrived: times_of(named, kinds)}
 
 
 def times_of(rows: Decoded, kinds: Kinds) -> pa.Array:

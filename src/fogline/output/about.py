@@ -21,7 +21,7 @@ from fogline.pipeline.limits import FORGOTTEN, Full, GroupLimits, groups_in, is_
 from fogline.pipeline.names import ABOUT, ALARMS
 from fogline.saved import opened, sealed
 
-FORMAT = 1  # of about.json
+FORMAT = 2  # of about.json
 _FORMAT = "format"
 
 
@@ -36,7 +36,7 @@ def read_about(place: Folder) -> dict[str, Any] | None:
             f"{ABOUT} of the output is damaged: it is not what a run has written. "
             "Put back a good copy of it, or choose another output."
         )
-    if (found := about.get(_FORMAT, FORMAT)) != FORMAT:
+    if (found := about.get(_FORMAT, 1)) != FORMAT:
         raise FoglineError(other_format(f"{ABOUT} of the output", found, FORMAT, "choose another output"))
     return about
 

@@ -34,7 +34,7 @@ from fogline.pipeline.names import CHANGES, HEALTH, HERE, REJECTS
 from fogline.pipeline.rejects import kind_of_reason
 from fogline.queries import QUERY, Asked, asked_from, each_of
 from fogline.query import Query
-from fogline.rows.changes import answer_of, of_query, standing
+from fogline.rows.changes import answer_columns, answer_of, of_query, standing
 from fogline.rows.clock import as_instant
 
 MANY = 1_000_000  # changes that are held at once
@@ -377,8 +377,7 @@ def _own(rows: pa.Table, name: str | None, query: Query) -> pa.Table:
     """The rows of one query, in its own columns."""
     if name is None:
         return rows
-    own = [*query.by, "id", "arrived", "probability", "exact", "within", *query.names]
-    return (of_query(rows, name) if rows.num_rows else rows).select(own)
+    return (of_query(rows, name) if rows.num_rows else rows).select(answer_columns(query))
 
 
 def _is_stamp(instant: Any) -> bool:
@@ -398,10 +397,10 @@ def _unexpired(rows: pa.Table, query: Query, at: str) -> pa.Table:
     """The rows that have not expired by then, where their lifetime is known."""
     if query.lifetime is None or not rows.num_rows:
         return rows
-    kind = rows.schema.field("arrived").type
+    kind, arrived = rows.schema.field(query.arrived).type, rows[query.arrived]
     stamps = pa.types.is_timestamp(kind)
     length = pa.scalar(query.lifetime_us, pa.duration("us")) if stamps else float(str(query.lifetime))
-    until = pc.add(rows["arrived"] if stamps else rows["arrived"].cast(pa.float64()), length)
+    until = pc.add(arrived if stamps else arrived.cast(pa.float64()), length)
     return rows.filter(pc.greater(until, as_instant(at, kind)))
 
 

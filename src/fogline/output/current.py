@@ -29,11 +29,11 @@ from fogline.errors import FoglineError
 from fogline.output.answers import OutputReader
 from fogline.output.files import CHECKED, counted
 from fogline.output.folder import Folder
-from fogline.output.sink import BATCH, beside
+from fogline.output.sink import BATCH
 from fogline.pipeline.names import CHANGES, CURRENT
 from fogline.queries import QUERY, Asked, Queries, each_of
 from fogline.query import Query
-from fogline.rows.changes import of_query, standing
+from fogline.rows.changes import answer_columns, of_query, standing
 
 ALWAYS = 20_000  # members up to which every batch writes the file
 SHARE = 10  # with more, the file takes one part in so many of the time
@@ -99,7 +99,7 @@ class CurrentAnswer:
         there = reader.standing(self.asked)
         assert there is not None, "there are changes"
         for name, query in each_of(self.asked).items():
-            self.members[name] = (there if name is None else of_query(there, name)).select(_columns(query))
+            self.members[name] = (there if name is None else of_query(there, name)).select(answer_columns(query))
         self.batch, self.time = self._newest(), reader.reached()
 
     def _add_up(self) -> None:
@@ -110,8 +110,8 @@ class CurrentAnswer:
         changes, self.waiting = pa.concat_tables(self.waiting, promote_options="permissive"), []
         for name, query in each_of(self.asked).items():
             own = changes if name is None else of_query(changes, name)
-            own = own.select([*_columns(query), "change"])
-            before = self.members.get(name, own.slice(0, 0).select(_columns(query)))
+            own = own.select([*answer_columns(query), "change"])
+            before = self.members.get(name, own.slice(0, 0).select(answer_columns(query)))
             self.members[name] = _added(before, own, query) if own.num_rows else before
 
     def _write_when_due(self) -> None:
@@ -150,17 +150,16 @@ class CurrentAnswer:
         """The members of all queries, with the batch beside them."""
         assert self.members is not None
         if isinstance(self.asked, Queries):
-            names = [QUERY, *self.asked.by, "id", "arrived", "probability", "exact", "within", *self.asked.names]
             named = [
                 table.append_column(QUERY, pa.repeat(pa.scalar(name), table.num_rows))
                 for name, table in self.members.items()
             ]
             rows = pa.concat_tables(named, promote_options="permissive")
-            rows = rows.select([name for name in names if name in rows.schema.names])
+            rows = rows.select([name for name in answer_columns(self.asked) if name in rows.schema.names])
         else:
             rows = self.members[None]
         batch = pa.repeat(pa.scalar(self.batch, pa.int64()), rows.num_rows)
-        return rows.append_column(beside(BATCH, rows.schema), batch)
+        return rows.append_column(BATCH, batch)
 
 
 def batch_of_current(folder: Folder) -> int:
@@ -175,15 +174,10 @@ def batch_of_current(folder: Folder) -> int:
         return -1
 
 
-def _columns(query: Query) -> list[str]:
-    """Of the answer to one query."""
-    return [*query.by, "id", "arrived", "probability", "exact", "within", *query.names]
-
-
 def _added(members: pa.Table, changes: pa.Table, query: Query) -> pa.Table:
     """The members after these changes: the last change decides of those whose ids are named; the others stay."""
     try:
-        named = pc.is_in(members["id"], changes["id"].combine_chunks())
+        named = pc.is_in(members[query.id], changes[query.id].combine_chunks())
         others, touched = members.filter(pc.invert(named)), members.filter(named)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):  # of ids that Arrow does not compare
         others, touched = members.slice(0, 0), members

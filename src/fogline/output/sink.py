@@ -134,16 +134,9 @@ def _line(error: BaseException) -> str:
     return " ".join(str(error).split()) or "no reason given"
 
 
-def beside(name: str, schema: pa.Schema) -> str:
-    """The name of a column that is put beside others: with underscores, where one of the stream's has it."""
-    while name in schema.names:
-        name += "_"
-    return name
-
-
 def numbered_schema(schema: pa.Schema) -> pa.Schema:
     """The columns of changes with batch and position before them."""
-    head = [pa.field(beside(name, schema), pa.int64(), False) for name in (BATCH, POSITION)]
+    head = [pa.field(name, pa.int64(), False) for name in (BATCH, POSITION)]
     return pa.schema([*head, *schema])
 
 

@@ -22,7 +22,7 @@ from fogline.errors import FoglineError
 from fogline.output.about import read_about
 from fogline.output.files import CHECKED, Held, KeptFile, batch_name, counted
 from fogline.output.folder import Folder, again
-from fogline.pipeline.names import NEAR, NEXT, WHY, near_schema, next_by, next_schema
+from fogline.pipeline.names import NEAR, NEXT, WHY, near_schema, next_schema
 from fogline.queries import QUERY, Asked, Queries, asked_from, each_of
 from fogline.rows.names import Kinds
 
@@ -70,10 +70,10 @@ def _read(place: Folder, kind: str, asked: Asked, batch: int | None, columns: Se
 
 def newest(place: Folder, kind: str, asked: Asked, held: list[Held], columns: Any = None) -> pa.Table:
     """What these files show last of each group; groups of which nothing is shown are left out."""
-    keys = keys_of(asked, kind)
+    keys = keys_of(asked)
     if not keys:
         held = held[-1:]
-    wanted = None if columns is None else list(dict.fromkeys([*keys, "time", "id", *columns]))
+    wanted = None if columns is None else list(dict.fromkeys([*keys, "time", asked.id, *columns]))
     tables = [
         KeptFile(place, name).read(columns=wanted).append_column(_OF, pa.array([k]).take(_zeros(rows)))
         for k, each in enumerate(held)
@@ -85,7 +85,7 @@ def newest(place: Folder, kind: str, asked: Asked, held: list[Held], columns: An
         return empty if columns is None else empty.select(columns)
     whole = pa.concat_tables(tables, promote_options="permissive")
     shown = whole.filter(pa.array(_last(whole, keys))).drop_columns([_OF])
-    shown = shown.filter(pc.is_valid(shown["id"]))
+    shown = shown.filter(pc.is_valid(shown[asked.id]))
     return shown if columns is None else shown.select(columns)
 
 
@@ -115,18 +115,17 @@ def _coded(whole: pa.Table, names: list[str]) -> Ints:
     return code.reshape(-1)
 
 
-def keys_of(asked: Asked, kind: str) -> list[str]:
+def keys_of(asked: Asked) -> list[str]:
     """The columns that name a group."""
     if isinstance(asked, Queries):
-        own = [next_by(query) if kind == NEXT else list(query.by) for query in asked.values()]
-        return [QUERY, *dict.fromkeys(name for names in own for name in names)]
-    return next_by(asked) if kind == NEXT else list(asked.by)
+        return [QUERY, *asked.by]
+    return list(asked.by)
 
 
 def _empty(asked: Asked, kind: str) -> pa.Table:
     """The columns, where nothing was written yet."""
     names = [QUERY] if isinstance(asked, Queries) else []
-    names += keys_of(asked, kind)
+    names += keys_of(asked)
     for query in each_of(asked).values():
         none = Kinds(pa.null(), pa.null(), (pa.null(),) * len(query.by))
         schema = near_schema(query, none) if kind == NEAR else next_schema(query, none)
@@ -140,13 +139,14 @@ class NewestTables:
     def __init__(self, place: Folder, kind: str) -> None:
         self.place, self.kind = place, kind
         self.keys: list[str] = []
+        self.id = ""
         self.tables: dict[Key, pa.Table] = {}
         self.files: dict[Key, str] = {}
         self.batch = -1
 
     def begin(self, asked: Asked) -> None:
         """Of another run."""
-        self.keys = keys_of(asked, self.kind)
+        self.keys, self.id = keys_of(asked), asked.id
         self.tables, self.files, self.batch = {}, {}, -1
 
     def poll(self, upto: int) -> bool:
@@ -154,7 +154,7 @@ class NewestTables:
         fresh = [held for held in counted(self.place.listing(self.kind)) if self.batch < held.last <= upto]
         for held in fresh:
             for name in held.names:
-                for key, part in _split(_without_why(self.place, name), self.keys).items():
+                for key, part in _split(_without_why(self.place, name), self.keys, self.id).items():
                     self.tables[key], self.files[key] = part, name
             self.batch = held.last
         return bool(fresh)
@@ -171,15 +171,15 @@ def _without_why(place: Folder, name: str) -> pa.Table:
     return file.read([each for each in file.schema_arrow.names if each != WHY])
 
 
-def _split(table: pa.Table, keys: list[str]) -> dict[Key, pa.Table]:
+def _split(table: pa.Table, keys: list[str], id: str) -> dict[Key, pa.Table]:
     """The rows of each group; one without an id stands for a group of which there is nothing to show."""
     if not keys:
-        return {(): table.filter(pc.is_valid(table["id"]))}
+        return {(): table.filter(pc.is_valid(table[id]))}
     rows: dict[Key, list[int]] = {}
     for k, key in enumerate(zip(*(table[name].to_pylist() for name in keys), strict=True)):
         rows.setdefault(key, []).append(k)
     parts = {key: table.take(pa.array(which)) for key, which in rows.items()}
-    return {key: part.filter(pc.is_valid(part["id"])) for key, part in parts.items()}
+    return {key: part.filter(pc.is_valid(part[id])) for key, part in parts.items()}
 
 
 def fold(place: Folder, kind: str, asked: Asked, last: int) -> list[str]:

@@ -42,8 +42,8 @@ class RowName(NamedTuple):
     def why_in(self, table: pa.Table, name: str | None, query: Query) -> str | None:
         """Its last explanation in a table."""
         own = table if name is None else of_query(table, name)
-        some = own.filter(_named(own["id"], self.id))
-        found = zip(groups_of(some, query), instants(some["arrived"]), some[WHY].to_pylist(), strict=True)
+        some = own.filter(_named(own[query.id], self.id))
+        found = zip(groups_of(some, query), instants(some[query.arrived]), some[WHY].to_pylist(), strict=True)
         known = [
             why
             for group, arrived, why in found
@@ -55,9 +55,9 @@ class RowName(NamedTuple):
         """The same in a file; of row groups without the id, explanations are not read."""
         if WHY not in file.schema_arrow.names:
             return None
-        columns = [*([] if name is None else [QUERY]), *query.by, "id", "arrived", WHY]
+        columns = [*([] if name is None else [QUERY]), *query.by, query.id, query.arrived, WHY]
         for k in reversed(range(file.num_row_groups)):
-            ids = file.read_row_group(k, columns=["id"])["id"]
+            ids = file.read_row_group(k, columns=[query.id])[query.id]
             if pc.any(_named(ids, self.id)).as_py():
                 found = self.why_in(file.read_row_group(k, columns=columns), name, query)
                 if found is not None:

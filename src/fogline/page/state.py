@@ -78,14 +78,14 @@ def groups_of(table: pa.Table, query: Query) -> list[list[str | None]]:
 
 def keys_of(table: pa.Table, query: Query, number: int) -> list[Row]:
     """What names each row: the number of its query, its group, its id and its arrival."""
-    columns = groups_of(table, query), texts(table["id"]), instants(table["arrived"])
+    columns = groups_of(table, query), texts(table[query.id]), instants(table[query.arrived])
     return [[number, *each] for each in zip(*columns, strict=True)]
 
 
 def members_of(table: pa.Table, query: Query, number: int) -> list[Row]:
     """Rows of an answer: what names each, its probability, how far the truth may lie from that, and its values."""
     values = zip(*(numbers(table[name]) for name in query.names), strict=True)
-    found = numbers(table["probability"]), numbers(table["within"])
+    found = numbers(table["probability"]), numbers(table["probability_error"])
     return [
         [*key, probability, within, list(cells)]
         for key, probability, within, cells in zip(keys_of(table, query, number), *found, values, strict=True)
@@ -266,15 +266,15 @@ class State:
 
     def listed(self, table: pa.Table, batch: int) -> list[Row]:
         """The last changes of a table, one by one: batch, query, time, group, id, arrival, change, probability, reason,
-        rival.
+        what it was beaten by.
         """
         rows: list[Row] = []
         for number, name, query in self.queries:
             own = table if name is None else of_query(table, name)
             own = own.slice(max(own.num_rows - EACH, 0))
-            columns: list[list[Any]] = [instants(own["time"]), groups_of(own, query), texts(own["id"])]
-            columns += [instants(own["arrived"]), own["change"].to_pylist(), numbers(own["probability"])]
-            columns += [own["reason"].to_pylist(), texts(own["rival"])]
+            columns: list[list[Any]] = [instants(own["time"]), groups_of(own, query), texts(own[query.id])]
+            columns += [instants(own[query.arrived]), own["change"].to_pylist(), numbers(own["probability"])]
+            columns += [own["reason"].to_pylist(), texts(own["beaten_by"])]
             rows += [[batch, number, *each] for each in zip(*columns, strict=True)]
         return rows
 

@@ -208,6 +208,7 @@ class Follower:
                 "name": name,
                 "attributes": [[each, way] for each, way in query.attributes.items()],
                 "id": query.id,
+                "arrived": query.arrived,
                 "by": list(query.by),
                 "alpha": query.alpha,
                 "latest": query.latest,

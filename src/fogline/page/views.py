@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from fogline.output.folder import Folder
 from fogline.output.views import NewestTables
 from fogline.page.state import Row, keys_of, numbers, texts
-from fogline.pipeline.names import NEAR, NEXT, next_by
+from fogline.pipeline.names import NEAR, NEXT
 from fogline.queries import Asked
 from fogline.query import Query
 from fogline.rows.changes import of_query
@@ -56,14 +56,14 @@ class Views:
 
 
 def near_rows(table: pa.Table | None, queries: list[tuple[int, str | None, Query]], group: Group = ()) -> list[Row]:
-    """What names each row, whether it is in, its front, probability, values, and the range and mean of each value."""
+    """What names each row, whether it is in, how certain, its probability, values, and what each may be."""
     rows: list[Row] = []
     if table is None:
         return rows
     for number, name, query in queries:
         own = _likeliest(_of_group(table if name is None else of_query(table, name), query.by, group))
-        columns = [own["inside"].to_pylist(), own["front"].to_pylist()]
-        columns += [numbers(own[each]) for each in ("probability", "within")]
+        columns = [own["inside"].to_pylist(), own["certainty"].to_pylist()]
+        columns += [numbers(own[each]) for each in ("probability", "probability_error")]
         columns += [_cells(own, query, end) for end in ("", ".low", ".high", ".mean")]
         rows += [[*key, *each] for key, *each in zip(keys_of(own, query, number), *columns, strict=True)]
     return rows
@@ -78,7 +78,7 @@ def next_rows(table: pa.Table | None, queries: list[tuple[int, str | None, Query
         return rows
     for number, name, query in queries:
         own = table if name is None else of_query(table, name)
-        own = _of_group(own.rename_columns(dict(zip(next_by(query), query.by, strict=True))), query.by, group)
+        own = _of_group(own, query.by, group)
         own = own.sort_by([("changes", "descending"), ("rank", "ascending")]).slice(0, 100)
         columns = [own["attribute"].to_pylist(), *(numbers(own[each]) for each in ("changes", "low", "high", "mean"))]
         columns += [own["sentence"].to_pylist()]

@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import LEAVE, Delta, Flags, Floats, Ints, Objects
-from fogline.engine.answer import FrontRows, standing
+from fogline.engine.answer import ShownRows, standing
 from fogline.engine.ask import questions
 from fogline.engine.explain import explained
 from fogline.engine.groups import Live
 from fogline.kernels.states import IN, OUT
-from fogline.pipeline.names import NEAR, NEXT, NEXT_COLUMNS, near_schema, next_schema
+from fogline.pipeline.names import NEAR, NEXT, near_schema, next_schema
 from fogline.pipeline.plan import Plan
 from fogline.query import Query
 from fogline.rows.clock import show_time, write_times
@@ -32,7 +32,7 @@ class NearRows(NamedTuple):
     id: Objects
     arrived: Floats
     inside: Flags
-    front: list[str | None]
+    certainty: list[str | None]
     probability: Floats
     within: Floats
     cells: Floats  # (n, 4 d) of each attribute: as it came (NaN: a gap), the least, the greatest and the mean value
@@ -44,7 +44,7 @@ class GroupView(NamedTuple):
 
     why: list[str | None]  # beside its changes, in their order
     near: NearRows | None = None  # None: it is not asked for, or as it was
-    next: pa.Table | None = None  # the columns from `id` on
+    next: pa.Table | None = None  # the columns from that of the id on
 
 
 def view_tables(
@@ -77,7 +77,7 @@ def _near(plan: Plan, parts: list[NearRows], shown: list[int], times: Floats, gr
         pa.array(ids, plan.id),
         _instants(plan, floats([each.arrived for each in parts])),
         pa.array(np.concatenate([each.inside if len(each.id) else [False] for each in parts]), mask=empty),
-        pa.array([name for each in parts for name in [*each.front] or [None]], pa.string()),
+        pa.array([name for each in parts for name in [*each.certainty] or [None]], pa.string()),
         *(_floats(floats(list(each))) for each in zip(*((p.probability, p.within) for p in parts), strict=True)),
         *(_floats(column) for column in cells.T),
         pa.array([text for each in parts for text in [*each.why] or [None]], pa.string()),
@@ -87,7 +87,7 @@ def _near(plan: Plan, parts: list[NearRows], shown: list[int], times: Floats, gr
 
 def _next(plan: Plan, parts: list[pa.Table], shown: list[int], times: Floats, groups: list[pa.Array]) -> pa.Table:
     schema = next_schema(plan.query, plan.kinds)
-    rest = pa.schema([schema.field(name) for name in NEXT_COLUMNS[2:]])
+    rest = pa.schema(list(schema)[len(plan.query.by) + 2 :])  # behind the time and the rank
     none = pa.Table.from_pylist([{}], rest)
     sizes = [max(1, each.num_rows) for each in parts]
     of = np.repeat(np.arange(len(parts)), sizes)
@@ -160,14 +160,14 @@ class Explainer:
         texts = (json.dumps(each.to_dict(), ensure_ascii=False, allow_nan=False) for each in found)
         return dict(zip(slots, texts, strict=True))
 
-    def _rows(self, live: Live, near: FrontRows, why: dict[int, str]) -> NearRows:
+    def _rows(self, live: Live, near: ShownRows, why: dict[int, str]) -> NearRows:
         s, which = live.slots, near.slots
         inside = s.columns.state[which] == IN
         texts = [why.get(slot) for slot in which.tolist()]
         cells = _cells(live, which, self.plan.query)
-        front: list[str | None] = near.front.tolist()
+        certainty: list[str | None] = near.certainty.tolist()
         return NearRows(
-            s.id[which], s.columns.arrived[which], inside, front, near.probability, near.within, cells, texts
+            s.id[which], s.columns.arrived[which], inside, certainty, near.probability, near.within, cells, texts
         )
 
     def _cells(self, live: Live, by: tuple[Any, ...], most: int) -> pa.Table:
@@ -192,7 +192,7 @@ def _last_changes(live: Live, deltas: Iterable[Delta]) -> dict[int, int]:
     return dict(sorted((k, slot) for slot, k in last.items()))
 
 
-def _near_of(found: FrontRows, live: Live) -> FrontRows:
+def _near_of(found: ShownRows, live: Live) -> ShownRows:
     """The likeliest of the rows that are in, and then of those that are out."""
     inside = live.slots.columns.state[found.slots] == IN
     order = np.argsort(-found.probability, kind="stable")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from fogline.errors import QueryError
-from fogline.queries import Asked
-from fogline.query import Query
+from fogline.query import RANGE, Query
 from fogline.rows.names import Kinds
 
 ABOUT = "about.json"
@@ -24,7 +22,7 @@ HERE = "its own folder"  # among the sinks that a run was begun with
 
 # --- Near rows, and cells to measure next -----------------------------------------------------------------------------
 #
-# Which columns have near rows and cells to measure next, and may a query's own columns stand beside them?
+# Which columns have near rows and cells to measure next?
 #
 # `near/`: the possible rows of a group at the end of a batch, each attribute as it came (null: a gap) with the range
 # that it may have, and why the row is in or out. `next/`: the missing cells whose values would be expected to change
@@ -32,37 +30,30 @@ HERE = "its own folder"  # among the sinks that a run was begun with
 # before.
 
 WHY = "why"
-RANGE = ("low", "high", "mean")  # of a cell, behind the name of its attribute and a dot
-NEXT_COLUMNS = ("time", "rank", "id", "arrived", "attribute", "changes", *RANGE, "sentence")
-_SHOWN = {"inside": pa.bool_(), "front": pa.string(), "probability": pa.float64(), "within": pa.float64()}
+_SHOWN = {
+    "inside": pa.bool_(), "certainty": pa.string(), "probability": pa.float64(), "probability_error": pa.float64(),
+}  # fmt: skip
 
 
 def near_schema(query: Query, kinds: Kinds) -> pa.Schema:
     """Of the rows that are in the answer, or may be."""
-    head = [*zip(query.by, kinds.by, strict=True), ("time", kinds.time), ("id", kinds.id), ("arrived", kinds.time)]
+    head = [
+        *zip(query.by, kinds.by, strict=True),
+        ("time", kinds.time),
+        (query.id, kinds.id),
+        (query.arrived, kinds.time),
+    ]
     cells = [(name, pa.float64()) for attribute in query.names for name in (attribute, *ranges_of(attribute))]
     return pa.schema([*head, *_SHOWN.items(), *cells, (WHY, pa.string())])
 
 
-def next_by(query: Query) -> list[str]:
-    """What the group's columns are called beside cells to measure next."""
-    return [f"{name}_" if name in NEXT_COLUMNS else name for name in query.by]
-
-
 def next_schema(query: Query, kinds: Kinds) -> pa.Schema:
     """Of the cells to measure next."""
+    names = "time", "rank", query.id, query.arrived, "attribute", "changes", *RANGE, "sentence"
     types = [kinds.time, pa.int64(), kinds.id, kinds.time, pa.string(), *[pa.float64()] * 4, pa.string()]
-    return pa.schema([*zip(next_by(query), kinds.by, strict=True), *zip(NEXT_COLUMNS, types, strict=True)])
+    return pa.schema([*zip(query.by, kinds.by, strict=True), *zip(names, types, strict=True)])
 
 
 def ranges_of(attribute: str) -> list[str]:
     """The columns with the range of an attribute's cells."""
     return [f"{attribute}.{each}" for each in RANGE]
-
-
-def refuse_taken(asked: Asked) -> None:
-    """An error, where a column of the stream has a name that explanations need."""
-    needed = {WHY, "inside", "front", *(name for attribute in asked.names for name in ranges_of(attribute))}
-    for name in (*asked.names, *asked.by):
-        if name in needed:
-            raise QueryError(f"{name!r} would collide with the column {name!r} of --explain; rename it, or do without.")

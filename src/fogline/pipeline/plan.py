@@ -17,12 +17,12 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Floats
-from fogline.errors import FoglineError, QueryError
+from fogline.errors import QueryError
 from fogline.impute.chain import Chain, chain_of
 from fogline.impute.own import ImputeFunction, as_imputer
 from fogline.impute.protocol import Imputer
 from fogline.pipeline.watermark import AUTO, ahead_of, idle_of, lateness_of
-from fogline.query import Query
+from fogline.query import Query, must_be_query
 from fogline.repository.repository import Repository
 from fogline.rows.cells import REAL, is_text
 from fogline.rows.clock import CLOCKS, INTEGER, STAMP, meant_by
@@ -247,8 +247,7 @@ def make_plan(
     `explain`: changes have the column `why`; `views`: near rows and cells to measure next are reported, too.
     `max_state`: bytes that a group may take.
     """
-    if not isinstance(query, Query):
-        raise FoglineError(f"watch answers a Query, not {type(query).__name__}; use Query(…) or Query.load(path).")
+    must_be_query(query, "what a run answers")
     if every not in ("tick", "batch"):
         raise QueryError(
             f"every is {every!r}; it may be 'tick' (all answers) or 'batch' (the answer after each batch)."

@@ -31,7 +31,6 @@ from fogline.pipeline.names import (
     VIEWS,
     WHY,
     near_schema,
-    next_by,
     next_schema,
 )
 from fogline.pipeline.plan import Plan
@@ -193,7 +192,7 @@ def schema_of(plans: Plans, kind: str) -> pa.Schema:
     if not plans.have_names:
         return _OF_ONE[kind](plans.first)
     head = ("time",) if kind == CHANGES else ()
-    groups = [next_by(each.query) if kind == NEXT else group_columns(each.query, kind) for _, each in plans.named]
+    groups = [group_columns(each.query, kind) for _, each in plans.named]
     rest = [_OF_ONE[kind](each) for _, each in plans.named]
     return joined([pa.field(QUERY, pa.string())], rest, head, groups)
 

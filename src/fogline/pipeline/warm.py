@@ -121,7 +121,7 @@ def _share(rows: pa.Table) -> None:
     uncertain = rows.set_column(rows.schema.get_field_index("c"), "c", _uncertain(rows.column("c").to_pylist()))
     before = threads()
     allow(max(2, before))
-    monitor = Monitor(_query(lifetime=1), places=FEW)
+    monitor = Monitor(_query(lifetime=1), exact_limit=FEW)
     for now in range(2):
         times = pa.array(np.full(rows.num_rows, now))
         monitor.advance(now, uncertain.set_column(rows.schema.get_field_index("t"), "t", times))
@@ -170,12 +170,12 @@ def _middle(batch: pa.RecordBatch) -> Mapping[str, Any]:
 
 
 def _watch(table: pa.Table, query: Query, repository: Repository | None, imputer: ImputeFunction | None = None) -> None:
-    monitor = Monitor(query, repository, imputer=imputer, places=FEW)
+    monitor = Monitor(query, repository, imputer=imputer, exact_limit=FEW)
     for now in range(10):
         monitor.advance(now, table.slice(now * 30, 30))
         if now == 5:
             monitor = Monitor.restore(query, monitor.snapshot(), repository, imputer=imputer)
-    monitor.answer(front="possible")
+    monitor.answer(certainty="possible")
     monitor.explain("s0")
     monitor.ask_next(1)
     monitor.tree()

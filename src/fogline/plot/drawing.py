@@ -14,7 +14,7 @@ from typing import Any
 from fogline.errors import FoglineError
 
 BLUE, ORANGE, GREEN, GREY, RED = "#0072B2", "#E69F00", "#009E73", "#7f7f7f", "#D55E00"  # Okabe and Ito
-FRONTS = {"certain": (BLUE, "circle"), "likely": (ORANGE, "square"), "possible": (GREY, "triangle-up")}
+CERTAINTIES = {"certain": (BLUE, "circle"), "likely": (ORANGE, "square"), "possible": (GREY, "triangle-up")}
 WIDTH, HEIGHT = 520, 340
 
 

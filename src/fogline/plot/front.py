@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fogline.plot.drawing import FRONTS, HEIGHT, WIDTH, altair, inline, most_of, titled
+from fogline.plot.drawing import CERTAINTIES, HEIGHT, WIDTH, altair, inline, most_of, titled
 from fogline.plot.possible import Possible, chosen, possible_rows
 
 
@@ -12,9 +12,9 @@ def front(answer: Any, query: Any = None, *, x: str | None = None, y: str | None
     """A scatter of two attributes (the first two unless `x` and `y` name others) as an Altair chart.
 
     `answer` is a monitor, whose near rows are drawn too, or a table: an answer, `near_at` of an output, or what
-    `fl.skyline` gave, with a query, a mapping or a list that names the attributes. Colour and shape are the front,
-    opacity the probability. A missing value is drawn at its mean, with a whisker over all that it may be; where that is
-    not known, over the whole axis. The `most` probable rows are drawn.
+    `fl.skyline` gave, with a query, a mapping or a list that names the attributes. Colour and shape are the
+    certainty, opacity the probability. A missing value is drawn at its mean, with a whisker over all that it may be;
+    where that is not known, over the whole axis. The `most` probable rows are drawn.
     """
     alt = altair()
     rows, names = possible_rows(answer, query)
@@ -23,7 +23,7 @@ def front(answer: Any, query: Any = None, *, x: str | None = None, y: str | None
     few = rows[:most]
     points = [_point(row, across, up, _extent(few, across), _extent(few, up)) for row in few]
     base = alt.Chart(inline(points)).encode(
-        color=alt.Color("front:N", scale=_scale(0), title="front"),
+        color=alt.Color("certainty:N", scale=_scale(0), title="certainty"),
         opacity=alt.Opacity("probability:Q", scale=alt.Scale(domain=[0, 1], range=[0.3, 1]), title="probability"),
     )
     scale = alt.Scale(zero=False, padding=12)
@@ -31,7 +31,7 @@ def front(answer: Any, query: Any = None, *, x: str | None = None, y: str | None
         "x": alt.X("x:Q", title=across, scale=scale),
         "y": alt.Y("y:Q", title=up, scale=scale),
     }
-    tips = [alt.Tooltip(f"{name}:N") for name in ("id", "group", "front")]
+    tips = [alt.Tooltip(f"{name}:N") for name in ("id", "group", "certainty")]
     tips += [alt.Tooltip("probability:Q", format=".3f"), alt.Tooltip("gap:N")]
     whiskers = [
         base.transform_filter("datum.xlow != null").mark_rule(strokeWidth=1.5, strokeDash=[4, 2]).encode(
@@ -41,7 +41,7 @@ def front(answer: Any, query: Any = None, *, x: str | None = None, y: str | None
             y=alt.Y("ylow:Q", title=up, scale=scale), y2="yhigh:Q", x=middle["x"]
         ),
     ]  # fmt: skip
-    shape = alt.Shape("front:N", scale=_scale(1), title="front")
+    shape = alt.Shape("certainty:N", scale=_scale(1), title="certainty")
     marks = base.mark_point(filled=True, size=70).encode(**middle, shape=shape, tooltip=tips)
     note = "a dashed whisker: the value is missing, and may lie there"
     cut = most_of(len(rows), most, "rows, the most probable ones")
@@ -52,11 +52,11 @@ def front(answer: Any, query: Any = None, *, x: str | None = None, y: str | None
 
 
 def _scale(part: int) -> Any:
-    return altair().Scale(domain=list(FRONTS), range=[each[part] for each in FRONTS.values()])
+    return altair().Scale(domain=list(CERTAINTIES), range=[each[part] for each in CERTAINTIES.values()])
 
 
 def _count(rows: list[Possible], inside: bool) -> int:
-    return sum((row.front != "possible") == inside for row in rows)
+    return sum((row.certainty != "possible") == inside for row in rows)
 
 
 def _extent(rows: list[Possible], name: str) -> tuple[float, float]:
@@ -68,7 +68,8 @@ def _extent(rows: list[Possible], name: str) -> tuple[float, float]:
 
 
 def _point(row: Possible, across: str, up: str, wide: tuple[float, float], high: tuple[float, float]) -> dict[str, Any]:
-    point: dict[str, Any] = {"id": row.name, "group": row.group, "front": row.front, "probability": row.probability}
+    point: dict[str, Any] = {"id": row.name, "group": row.group, "certainty": row.certainty}
+    point["probability"] = row.probability
     for axis, name, extent in ("x", across, wide), ("y", up, high):
         if row.value[name] is not None:
             point |= {axis: row.value[name], f"{axis}low": None, f"{axis}high": None}

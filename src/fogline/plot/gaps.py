@@ -78,7 +78,7 @@ def _ranges(source: Any, query: Any, most: int) -> Any:
     few = lacking[:most]
     cells, order = [], []
     for row in few:
-        label = f"{row.name} ({row.front} {row.probability:.2f})"
+        label = f"{row.name} ({row.certainty} {row.probability:.2f})"
         order.append(label)
         for name in names:
             known = row.value[name]

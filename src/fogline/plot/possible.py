@@ -7,7 +7,7 @@ Of a monitor all that are possible, with the ranges of their imputed cells. Of a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +17,10 @@ from fogline.engine.answer import standing
 from fogline.engine.explain import uncertain_row_of
 from fogline.errors import QueryError, did_you_mean
 from fogline.monitor import Monitor
-from fogline.query import Query
+from fogline.query import ADDED, TICK, Query
 from fogline.rows.table import Frame, opened
 
 Range = tuple[float | None, float | None, float | None]  # low, high, mean
-_OWN = ("probability", "within", "time", "arrived", "stands_for", "exact", "inside", "rank", "row")
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class Possible:
 
     name: str
     group: str
-    front: str
+    certainty: str
     probability: float
     value: Mapping[str, float | None]  # as it came; None: it is missing, or was outside its limits
     range: Mapping[str, Range]  # of what is missing
@@ -43,7 +42,7 @@ def possible_rows(source: Any, query: Any) -> tuple[list[Possible], list[str]]:
     else:
         frame = opened(source)
         names = attributes_of(frame, query)
-        rows = _of_frame(frame, names, query.by if isinstance(query, Query) else ())
+        rows = _of_frame(frame, names, query if isinstance(query, Query) else None)
     return sorted(rows, key=lambda row: (-row.probability, row.name)), names
 
 
@@ -52,11 +51,11 @@ def _of_monitor(monitor: Monitor) -> list[Possible]:
     query, rows = monitor.query, []
     for key, group in monitor.groups.items():
         found, slots = standing(group.live, "possible"), group.live.slots
-        for slot, chance, front in zip(found.slots.tolist(), found.probability, found.front, strict=True):
+        for slot, chance, certainty in zip(found.slots.tolist(), found.probability, found.certainty, strict=True):
             cloud, [raw] = uncertain_row_of(slots.uncertain, slot, query), query.plausible(slots.raw[slot : slot + 1])
             value = {name: None if math.isnan(raw[j]) else float(raw[j]) for j, name in enumerate(query.names)}
             ranges = {name: _range(cloud.values[name]) for name, known in value.items() if known is None}
-            rows.append(Possible(str(slots.id[slot]), _group(key), str(front), float(chance), value, ranges))
+            rows.append(Possible(str(slots.id[slot]), _group(key), str(certainty), float(chance), value, ranges))
     return rows
 
 
@@ -69,18 +68,19 @@ def _group(key: Iterable[Any]) -> str:
     return ", ".join(str(each) for each in key)
 
 
-def _of_frame(frame: Frame, names: list[str], by: Iterable[str]) -> list[Possible]:
+def _of_frame(frame: Frame, names: list[str], query: Query | None) -> list[Possible]:
     columns = {name: cells_of(frame.column(name)) for name in frame.once()}
     n = frame.length
-    ids = columns.get("id", [frame.label(i) for i in range(n)])
-    fronts = columns.get("front", ["likely"] * n)
+    by, id = ((), id_of(frame)) if query is None else (query.by, query.id)
+    ids = columns.get(id, [frame.label(i) for i in range(n)])
+    certain = columns.get("certainty", ["likely"] * n)
     chances = columns.get("probability", [1.0] * n)
     rows = []
     for i in range(n):
         value = {name: _number(columns[name][i]) for name in names}
         ranges = {name: _given(columns, name, i) for name, known in value.items() if known is None}
         group = _group(columns[name][i] for name in by if name in columns)
-        rows.append(Possible(str(ids[i]), group, str(fronts[i]), float(chances[i] or 0.0), value, ranges))
+        rows.append(Possible(str(ids[i]), group, str(certain[i]), float(chances[i] or 0.0), value, ranges))
     return rows
 
 
@@ -104,14 +104,30 @@ def _number(cell: Any) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def row_names(names: Sequence[Any]) -> list[Any]:
+    """The columns that name a row, in a table that Fogline gave: the group's, the id, the row's own time.
+
+    They stand before what is stated of the row, and its attributes behind that. Of any other table: none.
+    """
+    stated = next((name for name in ("change", "inside", "probability") if name in names), None)
+    given = stated is not None and {"change", "probability_error"}.intersection(names)
+    return [name for name in names[: names.index(stated)] if name != TICK] if given else []
+
+
+def id_of(frame: Frame) -> Any:
+    """The column with ids of a table that Fogline gave: before the time, which a table that stands still has not."""
+    named = row_names(frame.names)
+    return (named[-1] if "row" in frame.names else named[-2]) if named else "id"
+
+
 def attributes_of(frame: Frame, query: Any) -> list[str]:
     """Those of a query, a mapping or a list; of an answer alone its columns of numbers that are its attributes."""
     if query is None:
-        found = []
+        found, aside = [], {*ADDED, *row_names(frame.names)}
         for name in frame.once():
             kind = getattr(frame.column(name), "type", None)
             numeric = kind is not None and (pa.types.is_floating(kind) or pa.types.is_integer(kind))
-            if numeric and str(name) not in (*_OWN, "id") and not str(name).endswith((".low", ".high", ".mean")):
+            if numeric and str(name) not in aside and not str(name).endswith((".low", ".high", ".mean")):
                 found.append(name)
         return found
     names = list(query.names if isinstance(query, Query) else [query] if isinstance(query, str) else query)

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from fogline.errors import RowsError
 from fogline.plot.drawing import BLUE, GREEN, ORANGE, RED, WIDTH, altair, inline, kind_of, most_of, plain, titled
+from fogline.plot.possible import row_names
 from fogline.rows.table import opened
 
 ENDS = {  # why a row left: colour and shape
@@ -19,7 +20,7 @@ ENDS = {  # why a row left: colour and shape
     "begun anew": ("#000000", "stroke"),
 }
 PIECES = 5000  # bars at most, the last ones
-_NEEDED = ("time", "id", "change", "probability")
+_NEEDED = ("time", "change", "probability")
 
 
 def timeline(changes: Any, *, most: int = 40, by: Any = ()) -> Any:
@@ -57,7 +58,7 @@ def timeline(changes: Any, *, most: int = 40, by: Any = ()) -> Any:
             y=base,
             color=alt.Color("reason:N", scale=_scale(reasons, 0), title="left, since it"),
             shape=alt.Shape("reason:N", scale=_scale(reasons, 1), title="left, since it"),
-            tooltip=["name:N", f"time:{kind}", "reason:N", "rival:N"],
+            tooltip=["name:N", f"time:{kind}", "reason:N", "beaten_by:N"],
         )
     )
     title = titled("Who was in, and when", most_of(len(order), most, "ids, those that were in last"))
@@ -78,7 +79,8 @@ def _stays(table: Any, by: tuple[str, ...]) -> tuple[list[dict[str, Any]], list[
     lacking = [name for name in (*_NEEDED, *by) if name not in frame.names]
     if lacking:
         raise RowsError(f"a table of changes has the columns {', '.join(_NEEDED)}; this one lacks {lacking[0]!r}.")
-    asked = [name for name in (*_NEEDED, *by, "arrived", "reason", "rival") if name in frame.names]
+    *_, id, arrived = row_names(frame.names)
+    asked = [name for name in (*_NEEDED, *by, id, arrived, "reason", "beaten_by") if name in frame.names]
     columns = [frame.column(name) for name in asked]
     cells = [column.to_pylist() if isinstance(column, pa.Array) else column for column in columns]
     rows = [dict(zip(asked, row, strict=True)) for row in zip(*cells, strict=True)]
@@ -86,15 +88,15 @@ def _stays(table: Any, by: tuple[str, ...]) -> tuple[list[dict[str, Any]], list[
     stays: list[dict[str, Any]] = []
     ends: list[dict[str, Any]] = []
     for row in rows:
-        name = ", ".join(str(row[each]) for each in (*by, "id"))
-        key = (name, str(row.get("arrived")))
+        name = ", ".join(str(row[each]) for each in (*by, id))
+        key = (name, str(row.get(arrived)))
         before = opened_at.pop(key, None)
         if before is not None:
             stays.append(before | {"until": plain(row["time"])})
         if row["change"] == "leave":
             reason = row.get("reason") or "removed"
-            rival = plain(row.get("rival"))
-            ends.append({"name": name, "time": plain(row["time"]), "reason": reason, "rival": rival})
+            beaten_by = plain(row.get("beaten_by"))
+            ends.append({"name": name, "time": plain(row["time"]), "reason": reason, "beaten_by": beaten_by})
         else:
             opened_at[key] = {"name": name, "since": plain(row["time"]), "probability": row["probability"]}
     latest = plain(rows[-1]["time"]) if rows else None

@@ -1,7 +1,7 @@
 """What may a missing value be, given the rest of its row?
 
 A repository is a history, the rules found in it or given, a lattice of their combinations for each attribute, what the
-other attributes of a row explain, and what is known of the sensors. It never changes: `append` and `again` make another
+other attributes of a row explain, and what is known of the sensors. It never changes: `append` and `refit` make another
 one. `fit` makes its parts, `lattice` finds values by rules, `store` keeps it on disk.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from fogline.arrays import Distributions, Floats
 from fogline.errors import HistoryError, did_you_mean
-from fogline.query import Query, Rule
+from fogline.query import Query, Rule, must_be_query
 from fogline.repository import VALUES, fit, store
 from fogline.repository.fit import Fitted, InProcess, Progress, Recipe
 from fogline.repository.held_out import Quality, judge
@@ -31,6 +32,15 @@ from fogline.show import count_of, indented
 
 LEVEL_0 = -1
 SHOWN = 10  # lines about attributes in `repr`
+
+
+def must_be_repository(given: object) -> None:
+    """A repository, or none; of anything else an error with the way out."""
+    if given is not None and not isinstance(given, Repository):
+        way = "Repository.fit(history, query)"
+        if isinstance(given, str | PathLike):
+            way = f"Repository.load({str(given)!r})"
+        raise HistoryError(f"a Repository is needed here, not {type(given).__name__}; give {way}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +105,7 @@ class Repository:
         >>> Repository.fit([{"a": 1.0, "b": 2.0}], query, rules=["a(0.5) -> b(1)"]).explain()[0].way
         'sorted by a'
         """
+        must_be_query(query, "what a repository is fitted for")
         longest = fit.longest_of(retention, query)
         return cls._fitted(
             history, Recipe.of(query, rules, method, longest, hindsight=hindsight, values=values), progress
@@ -111,7 +122,7 @@ class Repository:
         learnt = fitted.sensors, fitted.method, fitted.values, fitted.others
         return cls(fitted.history, fitted.rules, fitted.lattices, folder, *learnt)
 
-    def again(self, history: Any, query: Query, *, progress: Progress | None = None) -> Repository:
+    def refit(self, history: Any, query: Query, *, progress: Progress | None = None) -> Repository:
         """A repository fitted as this one was, to another history."""
         longest = np.inf if self.sensors is None else self.sensors.longest
         recent = () if self.sensors is None else self.sensors.recent

@@ -51,8 +51,7 @@ class Tables:
         """Changes as one table, in their order; `by`: the columns of their groups."""
         self._know(kinds)
         n = len(changes.change)
-        codes = changes.change.tobytes(), changes.reason.tobytes(), (changes.within == 0.0).tobytes()
-        change, exact, reason, gone = (_few_words if n <= FEW else _words)(*codes)
+        change, reason, gone = (_few_words if n <= FEW else _words)(changes.change.tobytes(), changes.reason.tobytes())
         instants, numbers = np.empty((2, n)), np.empty((2 + len(self.query.names), n))
         instants[0], instants[1] = changes.time, changes.arrived
         numbers[0], numbers[1], numbers[2:] = changes.probability, changes.within, self.query.plausible(changes.raw).T
@@ -60,14 +59,14 @@ class Tables:
             numbers[:2, gone] = np.nan
         times = write_times(instants.ravel(), kinds.time)
         values = pa.array(numbers.ravel(), REAL, from_pandas=True)  # at once, with null for NaN; columns are slices
-        probability, within, *attributes = [values.slice(k * n, n) for k in range(len(numbers))]
+        probability, error, *attributes = [values.slice(k * n, n) for k in range(len(numbers))]
         columns = [
-            times.slice(0, n), *by, _names(changes.id, kinds.id), times.slice(n, n), change, probability, exact, within,
-            reason, *self._rivals(changes, kinds), *attributes,
+            times.slice(0, n), *by, _names(changes.id, kinds.id), times.slice(n, n), change, probability, error,
+            reason, *self._beaten_by(changes, kinds), *attributes,
         ]  # fmt: skip
         return pa.Table.from_arrays(columns, schema=self.schema)
 
-    def _rivals(self, changes: Delta, kinds: Kinds) -> list[pa.Array]:
+    def _beaten_by(self, changes: Delta, kinds: Kinds) -> list[pa.Array]:
         """The rows by which others were beaten: mostly there are none."""
         n = len(changes.change)
         if changes.rival is not None and changes.rival_time is not None:
@@ -85,14 +84,13 @@ class Tables:
         self._nulls = [pa.nulls(FEW, self.schema.field(name).type) for name in LEAVING[1:]]
 
 
-def _words(change: bytes, reason: bytes, exact: bytes) -> tuple[pa.Array, pa.Array, pa.Array, Flags | None]:
-    """The columns of changes, of whether they are exact, and of reasons; and which rows left, None: none did."""
+def _words(change: bytes, reason: bytes) -> tuple[pa.Array, pa.Array, Flags | None]:
+    """The columns of changes and of reasons; and which rows left, None: none did."""
     number = np.frombuffer(change, np.int64)
     left = number == LEAVE
     gone = left if left.any() else None
     return (
         pa.array(_WORDS[number], pa.string()),
-        pa.array(np.frombuffer(exact, np.bool_), mask=gone),
         pa.array(_REASONS[np.frombuffer(reason, np.int64)], pa.string()),
         gone,
     )
@@ -110,27 +108,31 @@ def change_schema(query: Query, kinds: Kinds) -> pa.Schema:
     time = kinds.time or pa.float64()
     seen = kinds.by or (None,) * len(query.by)
     head = [("time", time), *((name, kind or pa.null()) for name, kind in zip(query.by, seen, strict=True))]
-    head += [("id", kinds.id or pa.null()), ("arrived", time), ("change", pa.string())]
-    tail = [("probability", pa.float64()), ("exact", pa.bool_()), ("within", pa.float64())]
-    tail += [("reason", pa.string()), ("rival", kinds.id or pa.null()), ("rival_time", time)]
+    head += [(query.id, kinds.id or pa.null()), (query.arrived, time), ("change", pa.string())]
+    tail = [("probability", pa.float64()), ("probability_error", pa.float64())]
+    tail += zip(LEAVING, (pa.string(), kinds.id or pa.null(), time), strict=True)
     return pa.schema([*head, *tail, *((name, pa.float64()) for name in query.names)])
 
 
 def answer_of(changes: Iterable[pa.Table], query: Asked, at: Any = None) -> pa.Table:
     """The answer that changes add up to, at their end or at an instant.
 
-    Columns: by…, id, arrived, probability, exact, within, attributes; of several queries, the query before them. The
-    tables come in the order in which they were reported: of one tick what is reported later counts.
+    The tables come in the order in which they were reported: of one tick what is reported later counts.
     """
     there = standing(changes, query, at)
-    head = [QUERY] if isinstance(query, Queries) else []
-    names = [*head, *query.by, "id", "arrived", "probability", "exact", "within", *query.names]
+    names = answer_columns(query)
     if there is None:
         return pa.table({name: pa.array([], pa.null()) for name in names})
     order = [*((name, "ascending") for name in query.by), ("probability", "descending")]
     if isinstance(query, Queries):
         return pa.concat_tables([of_query(there, name).select(names).sort_by(order) for name in query])
     return there.select(names).sort_by(order)
+
+
+def answer_columns(asked: Asked) -> list[str]:
+    """The columns of an answer; of several queries, the name of the query first."""
+    head = [QUERY] if isinstance(asked, Queries) else []
+    return [*head, *asked.by, asked.id, asked.arrived, "probability", "probability_error", *asked.names]
 
 
 def of_query(rows: pa.Table, name: str) -> pa.Table:
@@ -141,9 +143,9 @@ def of_query(rows: pa.Table, name: str) -> pa.Table:
 def member_key(query: Asked) -> list[str]:
     """The columns that name a row in the answer; where only the newest row of an id counts, they name an id."""
     if isinstance(query, Queries):
-        arrived = [] if all(each.latest for each in query.values()) else ["arrived"]
-        return [QUERY, *query.by, "id", *arrived]
-    return [*query.by, "id", *([] if query.latest else ["arrived"])]
+        arrived = [] if all(each.latest for each in query.values()) else [query.arrived]
+        return [QUERY, *query.by, query.id, *arrived]
+    return [*query.by, query.id, *([] if query.latest else [query.arrived])]
 
 
 def standing(changes: Iterable[pa.Table], query: Asked, at: Any = None) -> pa.Table | None:

@@ -67,6 +67,15 @@ def opened(table: Any) -> Frame:
     raise _no_table(table)
 
 
+def is_table(given: Any) -> bool:
+    """Does it look like a table, and not like a time?"""
+    if isinstance(given, Frame | Mapping | list | tuple | pa.Table | pa.RecordBatch):
+        return True
+    home = type(given).__module__.partition(".")[0]
+    frames = ("iloc", "__arrow_c_stream__", "__dataframe__")
+    return home == "pyspark" or any(hasattr(given, name) for name in frames)
+
+
 def _from_interface(table: Any) -> pa.Table:
     """The table behind one of the interfaces, copied only where it must be."""
     try:

@@ -23,7 +23,7 @@ from fogline.sinks.places import cast_to, needs, shown, streamed
 
 ANSWER = "answer"
 EVERY = 100  # batches after which small files are joined, and files that no table needs are removed
-FORMAT = "fogline 1"  # what the tables' description begins with; another is refused
+FORMAT = "fogline 2"  # what the tables' description begins with; another is refused
 MANY = 1_000_000  # changes that are held at once while the answer is made
 _BEGUN = -1  # the number that a table notes when a run begins
 _ODD = str.maketrans(dict.fromkeys(" ,;{}()\n\t=\r", "_"))  # what names of Delta's columns may not have

@@ -22,7 +22,7 @@ import pyarrow as pa
 from fogline.errors import SinkError, did_you_mean
 from fogline.kafka.client import Address, Config, for_librdkafka, read_config, refused_property
 from fogline.kafka.topic import Offsets, UnreadError, held_by, newest_of
-from fogline.output.sink import BATCH, Batches, RunInfo, beside, numbered, numbered_schema, refuse_gap
+from fogline.output.sink import BATCH, Batches, RunInfo, numbered, numbered_schema, refuse_gap
 from fogline.pipeline.names import CHANGES
 from fogline.rows.cells import is_text
 from fogline.sinks.places import needs
@@ -162,7 +162,6 @@ OPEN = 300_000  # milliseconds after which a broker ends a transaction by itself
 PAUSE = 0.5  # seconds between two tries
 POLLED = 1000  # messages between two looks at what was delivered
 RUN, NUMBER = "fogline-run", "fogline-batch"  # the headers that name the run and the batch
-ARRIVED = "arrived"  # it names a row of an id; a key names the id
 _CALM = {"metadata.recovery.strategy": "none"}  # else, while brokers are gone, clients look for them without a pause
 _OPTIONS = ("config", "rejects", "last")
 _FENCED = "another process writes with the same checkpoint, and this one has been shut out; let only one of them run."
@@ -298,7 +297,7 @@ class KafkaSink:
         producer = self._producer
         producer.begin_transaction()
         assert self.run is not None
-        key = tuple(name for name in self.run.key if name != ARRIVED)
+        key = tuple(name for name in self.run.key if name != self.run.query.arrived)  # it names a row of an id
         self._send(self.address.topic, number, kept.read(), key)
         if self.rejects is not None:
             self._send(self.rejects, number, _with_batch(refused.read(), number), ())
@@ -391,7 +390,7 @@ class KafkaSink:
             return None
         if NUMBER in headers:
             return int(headers[NUMBER])
-        name = BATCH if message.topic() == self.rejects else beside(BATCH, self.run.schemas[CHANGES])
+        name = BATCH
         return int(json.loads(message.value())[name])
 
     def _held(self, topic: str) -> dict[int, Offsets]:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from fogline.arrays import CHANGES as WORDS
 from fogline.arrays import LEAVE
 from fogline.errors import QueryError, SinkError
-from fogline.output.sink import BATCH, POSITION, Batches, RunInfo, again, beside, numbered, numbered_schema, refuse_gap
+from fogline.output.sink import BATCH, POSITION, Batches, RunInfo, again, numbered, numbered_schema, refuse_gap
 from fogline.pipeline.names import CHANGES, HEALTH, KINDS, REJECTS
 from fogline.query import LEAVING
 from fogline.sinks.places import cast_to, joined, needs, shown, streamed
@@ -244,12 +244,16 @@ class RunTables:
     def key(self) -> list[str]:
         """What names a row of the answer: the id first, since it is never missing."""
         by = [column(name) for name in self.run.key]
-        return sorted(by, key=lambda name: name not in ("id", "arrived"))
+        return sorted(by, key=lambda name: name not in self._never_missing)
+
+    @property
+    def _never_missing(self) -> tuple[str, str]:
+        return column(self.run.query.id), column(self.run.query.arrived)
 
     @property
     def numbers(self) -> list[str]:
         """The columns of a change's batch and position."""
-        return [column(beside(name, self.run.schemas[CHANGES])) for name in (BATCH, POSITION)]
+        return [column(name) for name in (BATCH, POSITION)]
 
     def answer(self, number: int) -> list[str]:
         """The statements by which the changes of a batch become the answer: the last one of each row decides."""
@@ -268,7 +272,7 @@ class RunTables:
 
     def _same(self) -> list[str]:
         """When a row a of the answer is that of a change l: all is equal; or, which no index finds, both lack some."""
-        names, never = list(map(quoted, self.key)), ('"id"', '"arrived"')
+        names, never = list(map(quoted, self.key)), list(map(quoted, self._never_missing))
         equal = " AND ".join(f"a.{name} = l.{name}" for name in names)
         lacking = [name for name in names if name not in never]
         if not lacking:

@@ -34,7 +34,7 @@ from fogline.pipeline.sensors import SensorStage
 from fogline.pipeline.shard import once
 from fogline.queries import Asked, asked_of
 from fogline.query import Query
-from fogline.repository.repository import Repository
+from fogline.repository.repository import Repository, must_be_repository
 from fogline.runs.profile import Census, counted
 from fogline.runs.spill import Carrier, Spill
 from fogline.saved import table_as_bytes, table_from_bytes
@@ -185,10 +185,7 @@ def plans_for(
     """The plans for this DataFrame, or for rows of this schema; errors name what does not fit."""
     if not isinstance(df, DataFrame):
         raise FoglineError(f"watch takes a Spark DataFrame, not {type(df).__name__}; a Monitor takes the others.")
-    if repository is not None and not isinstance(repository, Repository):
-        raise FoglineError(
-            f"repository is {type(repository).__name__}; use Repository.fit(…) or Repository.load(folder)."
-        )
+    must_be_repository(repository)
     opened = None if repository is None else shared(repository, df.sparkSession)
     number = buckets_for(df.sparkSession) if buckets is None else buckets
     columns = to_arrow_schema(df.schema, timezone="UTC") if schema is None else schema

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import BooleanType, DoubleType, FractionalType, StructField, StructType
+from pyspark.sql.types import DoubleType, FractionalType, StructField, StructType
 from pyspark.sql.udtf import (
     AnalyzeArgument,
     AnalyzeResult,
@@ -30,8 +30,8 @@ from pyspark.util import PythonEvalType
 
 from fogline.errors import FoglineError, QueryError
 from fogline.impute.row import Rules
-from fogline.query import Query
-from fogline.repository.repository import Repository
+from fogline.query import Query, must_be_query
+from fogline.repository.repository import Repository, must_be_repository
 from fogline.rows.cells import read_cells
 from fogline.rows.names import read_objects
 from fogline.rows.table import RowSource
@@ -42,7 +42,8 @@ from fogline.tables import answered
 
 
 def register(spark: SparkSession, query: Query, repository: Repository | None = None, name: str = "skyline") -> None:
-    """Make the query a table function of this session's SQL: by…, id, probability, exact, within, attributes.
+    """Make the query a table function of this session's SQL: by…, the id, probability, probability_error,
+    attributes.
 
         SELECT * FROM skyline(TABLE(readings))                       one answer over the whole table
         SELECT * FROM skyline(TABLE(readings) PARTITION BY site)     one answer per site
@@ -50,8 +51,8 @@ def register(spark: SparkSession, query: Query, repository: Repository | None = 
     A query with `by` answers per group in any case, and shows the group in the answer. Without a repository, what is
     missing is imputed from the other rows of the partition.
     """
-    if not isinstance(query, Query):
-        raise FoglineError(f"register takes a Query, not {type(query).__name__}; use Query(…) or Query.load(path).")
+    must_be_query(query, "what register takes")
+    must_be_repository(repository)
     question = ask(query, repository, spark)
     must_have_jvm(
         spark,
@@ -92,11 +93,10 @@ class TableQuestion:
             read_objects(source.require(name, "group column"), name, {})
         for name in query.names:
             read_cells(source.require(name, "attribute"), name, {})
-        head = [(name, table[name].dataType) for name in query.by] + [("id", table[query.id].dataType)]
+        head = [(name, table[name].dataType) for name in query.by] + [(query.id, table[query.id].dataType)]
         tail = [
             ("probability", DoubleType()),
-            ("exact", BooleanType()),
-            ("within", DoubleType()),
+            ("probability_error", DoubleType()),
             *((name, DoubleType()) for name in query.names),
         ]
         return StructType([StructField(name, kind) for name, kind in head + tail])

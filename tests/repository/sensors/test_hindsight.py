@@ -181,7 +181,7 @@ def test_hindsight_can_be_left_out_and_is_kept_on_disk(tmp_path):
     assert plain.sensors is not None
     assert not plain.sensors.hindsight
     assert plain.fingerprint != learnt().fingerprint
-    assert plain.again(walks(), QUERY).fingerprint == plain.fingerprint
+    assert plain.refit(walks(), QUERY).fingerprint == plain.fingerprint
     learnt().save(tmp_path / "repo")
     loaded, rows = Repository.load(tmp_path / "repo").sensors, Stream()
     assert loaded is not None

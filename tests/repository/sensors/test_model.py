@@ -182,7 +182,7 @@ def test_a_rule_about_the_recent_past_finds_what_the_same_sensor_has_read():
         {"sensor": "x", "t": 13.5, "heat": None, "damp": 5.5, "light": 0.0},  # the first is too old
         {"sensor": "x", "t": 30, "heat": None, "damp": 5.5, "light": 0.0},  # all are
     ]
-    found = fl.distributions(rows, QUERY, repository).to_pandas()
+    found = fl.impute.distributions(rows, QUERY, repository).to_pandas()
     recent = found[found["time"] < 20]
     assert recent["value"].tolist() == [1.0, 3.0]
     assert set(recent["rule"]) == {str(parse(rule))}
@@ -232,7 +232,7 @@ def test_hidden_readings_are_not_seen_by_their_own_context():
 
 def test_a_gap_is_imputed_from_the_sensors_last_value(tmp_path):
     stream = walks(steps=100, gaps=0.1, begin=200)
-    found = fl.distributions(stream, QUERY, learnt()).to_pandas()
+    found = fl.impute.distributions(stream, QUERY, learnt()).to_pandas()
     assert (found["rule"] == "sensor's own past").all()
     truth = walks(steps=100, begin=200).to_pandas().set_index(["sensor", "t"])
     mean = (found["value"] * found["probability"]).groupby([found["id"], found["time"], found["attribute"]]).sum()
@@ -243,22 +243,22 @@ def test_a_gap_is_imputed_from_the_sensors_last_value(tmp_path):
     before = [moved.loc[key, "heat"] for key in heat]
     assert np.mean(off) < 0.6 * np.mean(before)  # damp moves the other way: that explains more than the value before
     learnt().save(tmp_path / "repo")
-    again = fl.distributions(stream, QUERY, Repository.load(tmp_path / "repo")).to_pandas()
+    again = fl.impute.distributions(stream, QUERY, Repository.load(tmp_path / "repo")).to_pandas()
     assert found.equals(again)
     assert Repository.load(tmp_path / "repo").fingerprint == learnt().fingerprint
 
 
 def test_an_unknown_sensor_is_imputed_by_rules_or_the_whole_history():
     rows = [{"sensor": "new", "t": 500, "heat": None, "damp": 1.0, "light": 2.0}]
-    assert set(fl.distributions(rows, QUERY, learnt()).column("rule").to_pylist()) != {"sensor's own past"}
+    assert set(fl.impute.distributions(rows, QUERY, learnt()).column("rule").to_pylist()) != {"sensor's own past"}
     rows.insert(0, {"sensor": "new", "t": 499, "heat": 3.0, "damp": 1.0, "light": 2.0})
-    assert set(fl.distributions(rows, QUERY, learnt()).column("rule").to_pylist()) == {"sensor's own past"}
+    assert set(fl.impute.distributions(rows, QUERY, learnt()).column("rule").to_pylist()) == {"sensor's own past"}
 
 
 def test_limits_hold_for_what_is_imputed():
     query = fl.Query(**{**QUERY.to_dict(), "limits": {"heat": (-1, 1)}})
     rows = [{"sensor": "s1", "t": 300, "heat": 50.0, "damp": 1.0, "light": 2.0}]  # outside: missing
-    values = fl.distributions(rows, query, Repository.fit(walks(), query)).column("value").to_pylist()
+    values = fl.impute.distributions(rows, query, Repository.fit(walks(), query)).column("value").to_pylist()
     assert min(values) >= -1
     assert max(values) <= 1
 
@@ -286,9 +286,9 @@ def test_a_monitor_answers_the_same_whatever_the_cut_and_after_a_restart(eager):
         changes += parts.advance(t, arrivals).to_pylist()
         parts = fl.Monitor.restore(QUERY, parts.snapshot(), learnt()) if t % 3 == 0 and not eager else parts
         parts.check()
-    parts_of = [(r["time"], r["id"], r["arrived"], r["change"], round(r["probability"] or 0, 9)) for r in changes]
+    parts_of = [(r["time"], r["id"], r["t"], r["change"], round(r["probability"] or 0, 9)) for r in changes]
     assert sorted(parts_of) == sorted(
-        (r["time"], r["id"], r["arrived"], r["change"], round(r["probability"] or 0, 9)) for r in expected
+        (r["time"], r["id"], r["t"], r["change"], round(r["probability"] or 0, 9)) for r in expected
     )
 
 
@@ -306,7 +306,7 @@ def test_with_transitions_the_answer_is_better_than_without():
 def names(monitor: fl.Monitor, t: int, stream: pa.Table) -> set[tuple[str, int]]:
     monitor.advance(t, stream.filter(pa.compute.equal(stream["t"], t)))
     answer = monitor.answer()
-    return set(zip(answer["id"].to_pylist(), answer["arrived"].to_pylist(), strict=True))
+    return set(zip(answer["id"].to_pylist(), answer["t"].to_pylist(), strict=True))
 
 
 # -------------------------------------------------------------------------------------- what users do to each other
@@ -349,7 +349,7 @@ def test_a_sensor_is_the_same_as_a_number_and_as_a_text(names):
     history = walks().to_pandas()
     history["sensor"] = history["sensor"].str[1:].astype(int)
     row = {"sensor": names[3], "t": 200, "heat": None, "damp": 0.0, "light": 0.0}
-    found = fl.distributions([row], QUERY, Repository.fit(history, QUERY))
+    found = fl.impute.distributions([row], QUERY, Repository.fit(history, QUERY))
     assert set(found["rule"].to_pylist()) == {"sensor's own past"}
 
 
@@ -363,7 +363,7 @@ def test_times_may_be_texts(text):
 
 def test_a_replay_of_the_history_does_not_know_its_end():
     replayed = walks(steps=40, gaps=0.2)
-    found = fl.distributions(replayed, QUERY, learnt()).to_pandas()
+    found = fl.impute.distributions(replayed, QUERY, learnt()).to_pandas()
     later = found[found["time"] >= 8]
     assert (later["rule"] == "sensor's own past").mean() > 0.99
 
@@ -396,7 +396,7 @@ def test_groups_have_sensors_of_their_own():
         for site, h in (("n", 5.0), (None, 50.0))
     ]
     rows += [{**row, "t": 201, "heat": None} for row in rows]
-    found = fl.distributions(rows, query, repository).to_pandas()
+    found = fl.impute.distributions(rows, query, repository).to_pandas()
     assert (found["rule"] == "sensor's own past").all()
     assert found[found["site"] == "n"]["value"].max() < 20 < found[found["site"].isna()]["value"].min()
 
@@ -422,11 +422,11 @@ def test_learning_again_is_done_as_before():
     past = more.in_order(QUERY, 2000)
     assert past.rows == 2000
     assert np.unique(past.columns["t"].values, return_counts=True)[1][-1] == 12  # the step that was there twice
-    again = given_.again(past, QUERY)
+    again = given_.refit(past, QUERY)
     assert again.rules == given_.rules
     assert again.sensors is not None
     assert [str(rule) for rule in again.sensors.recent] == ["t(3), sensor -> light(1)"]
-    assert Repository.fit(walks(), QUERY, method="mean").again(past, QUERY).method == "mean"
+    assert Repository.fit(walks(), QUERY, method="mean").refit(past, QUERY).method == "mean"
 
 
 def test_a_late_row_right_after_a_restart_leaves_newer_readings_alone():

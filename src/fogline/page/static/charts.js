@@ -67,7 +67,7 @@ function symbols(pen, kind, marks, size) {
   for (const [x, y] of marks) pen.drawImage(stamp, x - half, y - half, 2 * half, 2 * half);
 }
 
-const kindOf = (row) => (row.front === "certain" ? "certain" : row.inside ? "likely" : "possible");
+const kindOf = (row) => (row.certainty === "certain" ? "certain" : row.inside ? "likely" : "possible");
 const KINDS = ["possible", "certain", "likely"]; // in the order of drawing
 
 let spots = [];

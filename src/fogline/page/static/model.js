@@ -15,8 +15,8 @@ export function member([q, group, id, arrived, p, within, values]) {
   return { key: keyOf(q, group, id, arrived), q, group, id, arrived, p, within, values, inside: true };
 }
 
-function nearRow([q, group, id, arrived, inside, front, p, within, values, low, high, mean]) {
-  return { key: keyOf(q, group, id, arrived), q, group, id, arrived, inside, front, p, within, values, low, high, mean };
+function nearRow([q, group, id, arrived, inside, certainty, p, within, values, low, high, mean]) {
+  return { key: keyOf(q, group, id, arrived), q, group, id, arrived, inside, certainty, p, within, values, low, high, mean };
 }
 
 export function takeAnswer(answer) {
@@ -63,10 +63,10 @@ export function takeBatch(event) {
 
 const sameGroup = (row) => row.q === model.query && (model.group === null || JSON.stringify(row.group) === model.group);
 
-/** Its front as the run has found it; where that is not known, a probability of 1 to nine digits is taken for certain. */
-export function frontOf(row) {
+/** Its certainty as the run has found it; where that is not known, a probability of 1 to nine digits is taken for certain. */
+export function certaintyOf(row) {
   const near = model.near.get(row.key);
-  if (near && near.arrived === row.arrived && Math.abs(near.p - row.p) <= 2e-9) return near.front;
+  if (near && near.arrived === row.arrived && Math.abs(near.p - row.p) <= 2e-9) return near.certainty;
   return row.inside ? (row.within === 0 && row.p >= 1 - 1e-9 ? "certain" : "likely") : "";
 }
 
@@ -77,7 +77,7 @@ export function chosen() {
     if (!sameGroup(row)) continue;
     const near = model.near.get(row.key);
     const same = near && near.arrived === row.arrived ? near : null;
-    row.low = same?.low ?? null; row.high = same?.high ?? null; row.mean = same?.mean ?? null; row.front = frontOf(row);
+    row.low = same?.low ?? null; row.high = same?.high ?? null; row.mean = same?.mean ?? null; row.certainty = certaintyOf(row);
     rows.push(row);
   }
   return rows;
@@ -116,11 +116,11 @@ export function ranked(rows) {
 
 export function sorted(rows) {
   const { column, down } = model.sort, sign = down ? -1 : 1;
-  const fronts = { certain: 3, likely: 2, possible: 1 };
+  const certainties = { certain: 3, likely: 2, possible: 1 };
   const by = {
     id: (a, b) => collator.compare(a.id, b.id),
     p: (a, b) => a.p - b.p || a.rank - b.rank,
-    front: (a, b) => (fronts[a.front] ?? 0) - (fronts[b.front] ?? 0) || a.p - b.p,
+    certainty: (a, b) => (certainties[a.certainty] ?? 0) - (certainties[b.certainty] ?? 0) || a.p - b.p,
     group: (a, b) => collator.compare(a.group.join(" "), b.group.join(" ")),
     arrived: (a, b) => collator.compare(a.arrived, b.arrived),
   }[column];

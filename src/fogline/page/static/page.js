@@ -2,7 +2,7 @@
 // drawn once per frame at most.
 
 import * as charts from "./charts.js";
-import { cells, chosen, frontOf, groups, latest, model, nearby, query, ranked, sorted, takeAnswer, takeBatch, takeChanges, takeNear, takeNext, takePoints } from "./model.js";
+import { cells, chosen, certaintyOf, groups, latest, model, nearby, query, ranked, sorted, takeAnswer, takeBatch, takeChanges, takeNear, takeNext, takePoints } from "./model.js";
 import * as panel from "./panel.js";
 import * as table from "./table.js";
 import { badge, bar, byId, cell, chance, count, fill, instant, make, number, seconds, showIn, zoneName } from "./words.js";
@@ -177,11 +177,11 @@ function status() {
 }
 
 function sure(rows, near) {
-  const certain = rows.filter((row) => row.front === "certain").length, gaps = rows.filter((row) => row.values.includes(null)).length;
+  const certain = rows.filter((row) => row.certainty === "certain").length, gaps = rows.filter((row) => row.values.includes(null)).length;
   const last = model.points.slice(-20), came = last.reduce((a, b) => a + b.rows, 0), missing = last.reduce((a, b) => a + b.incomplete, 0);
   fill(byId("sure"), make("dl", { class: "facts-list" },
     [["certain", certain, "in under every value that was imputed"], ["likely", rows.length - certain, `above ${query().alpha}`], ["possible", near.length, "near, but out"]]
-      .map(([front, n, what]) => make("div", {}, make("dt", {}, badge(front)), make("dd", {}, make("b", {}, count(n)), make("span", { class: "quiet" }, ` ${what}`)))),
+      .map(([certainty, n, what]) => make("div", {}, make("dt", {}, badge(certainty)), make("dd", {}, make("b", {}, count(n)), make("span", { class: "quiet" }, ` ${what}`)))),
     make("div", {}, make("dt", {}, make("span", { class: "gap" }, "gap")), make("dd", {}, make("b", {}, count(gaps)), make("span", { class: "quiet" }, ` of them rest on missing values; ${came ? Math.round((100 * missing) / came) : 0} % of rows came with a gap`)))));
 }
 
@@ -193,7 +193,7 @@ function top(rows) {
   const values = query().attributes.map(([name], k) => make("span", { class: "chip" }, make("span", { class: "quiet" }, `${name} `), cell(best.values[k], best.low?.[k], best.high?.[k], best.mean?.[k])));
   fill(byId("top"),
     make("p", { class: "big" }, make("button", { type: "button", class: "link", onclick: () => open(best) }, best.id), make("span", { class: "quiet" }, best.group.join(", ")),
-      make("span", { class: "odds" }, bar(best.p, best.front), chance(best.p, best.front)), badge(best.front)),
+      make("span", { class: "odds" }, bar(best.p, best.certainty), chance(best.p, best.certainty)), badge(best.certainty)),
     make("p", { class: "chips" }, values),
     make("p", { class: "sentence" }, first.why?.sentence ?? (model.about.explain ? "" : "Run with --explain to see why.")));
 }
@@ -237,10 +237,10 @@ const SIGNS = { enter: "▲", leave: "▼", update: "·" };
 
 function log() {
   const reached = model.points.at(-1)?.time, rows = latest().slice(-60).reverse();
-  fill(byId("log"), rows.length ? make("ul", { class: "list" }, rows.map(([, q, time, group, id, arrived, change, p, reason, rival]) => make("li", {},
+  fill(byId("log"), rows.length ? make("ul", { class: "list" }, rows.map(([, q, time, group, id, arrived, change, p, reason, by]) => make("li", {},
     make("button", { type: "button", class: change, onclick: () => open({ q, group, id, arrived, p, inside: change !== "leave" }) },
       make("span", { class: "when" }, instant(time, reached)), make("span", { class: "what" }, `${SIGNS[change]} ${change}`), make("b", {}, id),
-      make("span", { class: "quiet" }, change === "leave" ? [reason, rival].filter(Boolean).join(" by ") : `P ${chance(p)}`))))) : make("p", { class: "quiet" }, "No change yet."));
+      make("span", { class: "quiet" }, change === "leave" ? [reason, by].filter(Boolean).join(" by ") : `P ${chance(p)}`))))) : make("p", { class: "quiet" }, "No change yet."));
 }
 
 const tiles = [
@@ -281,7 +281,7 @@ async function open(row) {
   returning = document.activeElement;
   const known = model.members.get(row.key) ?? model.near.get(row.key), near = model.near.get(row.key);
   const full = { ...row, ...(known ?? {}), low: near?.low, high: near?.high, mean: near?.mean };
-  full.front = row.front ?? frontOf(full);
+  full.certainty = row.certainty ?? certaintyOf(full);
   model.selected = full.key ?? null;
   byId("why").hidden = false;
   await explain(full, false);
@@ -294,7 +294,7 @@ async function explain(row, quietly) {
   if (!quietly) { opened = { row, asked }; panel.show(row, null); }
   const found = await ask("/api/explain", { query: row.q, group: row.group, id: row.id, arrived: row.arrived, at: model.at }).catch((error) => ({ error: error.message }));
   if (opened?.asked === asked && !byId("why").hidden) {
-    const now = found.why ? { ...row, p: found.why.probability ?? row.p, front: found.why.front || row.front } : row;
+    const now = found.why ? { ...row, p: found.why.probability ?? row.p, certainty: found.why.certainty || row.certainty } : row;
     panel.show(now, found);
   }
 }

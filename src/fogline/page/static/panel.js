@@ -28,7 +28,7 @@ export function show(row, found) {
   const known = asked.attributes.map(([name], k) => [name, cell(row.values?.[k], row.low?.[k], row.high?.[k], row.mean?.[k])]);
   const why = found?.why;
   fill(byId("why-body"),
-    make("p", { class: "facts" }, badge(row.inside === null ? "" : row.front), make("span", { class: "odds" }, bar(row.p, row.front), chance(row.p, row.front)),
+    make("p", { class: "facts" }, badge(row.inside === null ? "" : row.certainty), make("span", { class: "odds" }, bar(row.p, row.certainty), chance(row.p, row.certainty)),
       make("span", { class: "quiet" }, [row.group.join(", "), `arrived ${instant(row.arrived, reached)}`].filter(Boolean).join(" · "))),
     found === null ? make("p", { class: "quiet" }, "asking …") : null,
     found?.error ? make("p", { class: "trouble" }, found.error) : null,
@@ -48,8 +48,8 @@ function details(why) {
   if (why.flips?.length) parts.push(section("What would flip it", table(["value of", "attribute", "if it were", "then"], why.flips.map((flip) => [
     make("span", {}, whose(flip), flip.missing ? [" ", make("span", { class: "gap" }, "gap")] : null), flip.attribute,
     [">", "<"].includes(flip.side) ? `${SIDES[flip.side]} ${number(flip.value)}` : `${number(flip.value)} ${SIDES[flip.side] ?? flip.side}`, `${flip.to ? "in" : "out"}, P ${chance(flip.probability)}`]))));
-  if (why.rivals?.length) parts.push(section("Strongest rivals", table(["row", "arrived", "chance to beat it"], why.rivals.map((rival) => [
-    String(rival.id), instant(rival.arrived, why.arrived), make("span", { class: "odds" }, bar(rival.probability), chance(rival.probability))]))));
+  if (why.beaten_by?.length) parts.push(section("Beaten by", table(["row", "arrived", "chance to beat it"], why.beaten_by.map((other) => [
+    String(other.id), instant(other.arrived, why.arrived), make("span", { class: "odds" }, bar(other.probability), chance(other.probability))]))));
   const outside = new Map((why.outside ?? []).map((each) => [each.attribute, `${number(each.value)} was outside ${each.low}…${each.high}`]));
   if (why.imputed?.length) parts.push(section("Missing values", table(["attribute", "range", "mean", "imputed by"], why.imputed.map((each) => [
     make("span", {}, make("span", { class: "gap" }, each.attribute), outside.has(each.attribute) ? make("span", { class: "quiet" }, ` ${outside.get(each.attribute)}`) : null), each.low === each.high ? number(each.low) : `${number(each.low)} … ${number(each.high)}`, number(each.mean),
@@ -59,6 +59,6 @@ function details(why) {
 
 function lately(row, reached) {
   const own = model.changes.filter((each) => each[1] === row.q && each[4] === row.id).slice(-6).reverse();
-  return own.length ? section("Lately", table(["when", "what", "why"], own.map(([, , time, , , , change, p, reason, rival]) => [
-    instant(time, reached), change === "leave" ? "▼ left" : `${change === "enter" ? "▲ entered" : "· updated"}, P ${chance(p)}`, [reason, rival].filter(Boolean).join(" by ")]))) : null;
+  return own.length ? section("Lately", table(["when", "what", "why"], own.map(([, , time, , , , change, p, reason, by]) => [
+    instant(time, reached), change === "leave" ? "▼ left" : `${change === "enter" ? "▲ entered" : "· updated"}, P ${chance(p)}`, [reason, by].filter(Boolean).join(" by ")]))) : null;
 }

@@ -43,11 +43,11 @@ function keys(event) {
 /** The heads, when the query or what is known of it has changed. */
 export function heads() {
   const asked = query();
-  columns = [["front", "Front", "class"], ["id", asked.id, "id"]];
+  columns = [["certainty", "Certainty", "class"], ["id", asked.id, "id"]];
   if (asked.by.length) columns.push(["group", asked.by.join(", "), "group"]);
   columns.push(["p", "Probability", "p"]);
   asked.attributes.forEach(([name, way], k) => columns.push([k, `${name} ${way === "max" ? "↑" : "↓"}`, "value"]));
-  columns.push(["arrived", "Arrived", "arrived"]);
+  columns.push(["arrived", asked.arrived, "arrived"]);
   fill(byId("heads"), columns.map(([column, title, kind]) => {
     const here = model.sort.column === column;
     return make("th", { scope: "col", class: kind, "aria-sort": here ? (model.sort.down ? "descending" : "ascending") : "none" },
@@ -97,10 +97,10 @@ function draw(grab = false) {
 }
 
 function content(row, column, reached) {
-  if (column === "front") return badge(row.front);
+  if (column === "certainty") return badge(row.certainty);
   if (column === "id") return row.id;
   if (column === "group") return row.group.join(", ");
   if (column === "arrived") return instant(row.arrived, reached);
-  if (column === "p") return make("span", { class: "odds", title: row.within ? `± ${row.within.toPrecision(2)}` : "exact" }, bar(row.p, row.front), chance(row.p, row.front));
+  if (column === "p") return make("span", { class: "odds", title: row.within ? `± ${row.within.toPrecision(2)}` : "exact" }, bar(row.p, row.certainty), chance(row.p, row.certainty));
   return cell(row.values[column], row.low?.[column], row.high?.[column], row.mean?.[column]);
 }

@@ -28,9 +28,9 @@ export function number(value) {
 }
 
 /** A probability: never rounded to a certainty that it is not. */
-export function chance(value, front = "") {
+export function chance(value, certainty = "") {
   if (value === null || value === undefined) return "–";
-  if (front === "certain") return "1.00";
+  if (certainty === "certain") return "1.00";
   if (value > 0.995 && value < 1) return ">0.99";
   if (value < 0.005 && value > 0) return "<0.01";
   return value.toFixed(2);
@@ -74,20 +74,20 @@ export function instant(text, other) {
   return shown.length > 11 && other && local(other).startsWith(day) ? shown.slice(11) : shown;
 }
 
-export const FRONTS = {
+export const CERTAINTIES = {
   certain: { sign: "●", word: "certain", title: "in the skyline under every value that was imputed" },
   likely: { sign: "◆", word: "likely", title: "in with a probability above alpha" },
   possible: { sign: "○", word: "possible", title: "in under some values only" },
 };
 
-export function badge(front) {
-  const known = FRONTS[front];
-  return known ? make("span", { class: `front ${front}`, title: known.title }, `${known.sign} ${known.word}`) : make("span", { class: "front" }, "○ out");
+export function badge(certainty) {
+  const known = CERTAINTIES[certainty];
+  return known ? make("span", { class: `front ${certainty}`, title: known.title }, `${known.sign} ${known.word}`) : make("span", { class: "front" }, "○ out");
 }
 
-/** A bar from 0 to 1, in the colour of a front. */
-export function bar(value, front = "") {
-  const inner = make("span", { class: `fill ${front ?? ""}` });
+/** A bar from 0 to 1, in the colour of a certainty. */
+export function bar(value, certainty = "") {
+  const inner = make("span", { class: `fill ${certainty ?? ""}` });
   inner.style.width = `${Math.max(0, Math.min(1, value ?? 0)) * 100}%`;
   return make("span", { class: "meter" }, inner);
 }

@@ -19,18 +19,17 @@ import pyarrow.compute as pc
 from fogline.arrays import Floats, Objects
 from fogline.errors import FoglineError, did_you_mean
 from fogline.output.answers import OutputReader, Shown
-from fogline.output.sink import beside
 from fogline.query import TOLERANCE, Query, is_number
 from fogline.rows.changes import of_query
 
-CERTAIN, LIKELY, POSSIBLE = FRONTS = ("certain", "likely", "possible")
+CERTAIN, LIKELY, POSSIBLE = CERTAINTIES = ("certain", "likely", "possible")
 _CLOSE = 2 * TOLERANCE  # two reports of one probability differ by less
 
 
 class _Possible(NamedTuple):
     """What is known of a possible row."""
 
-    front: str
+    certainty: str
     probability: float
     means: Floats  # (d,) of what its cells may be
 
@@ -38,18 +37,21 @@ class _Possible(NamedTuple):
 Known = dict[tuple[Any, ...], _Possible]  # by group, id and arrival
 
 
-def check_front(front: str, output: OutputReader, at: str | None) -> None:
-    """An error, where an output cannot show this front."""
-    if front not in FRONTS:
-        raise FoglineError(f"the front is {front!r}; it is one of {', '.join(FRONTS)}.{did_you_mean(front, FRONTS)}")
-    if front == POSSIBLE and not output.explained:
+def check_certainty(certainty: str, output: OutputReader, at: str | None) -> None:
+    """An error, where an output cannot show rows of this certainty."""
+    if certainty not in CERTAINTIES:
+        raise FoglineError(
+            f"the certainty is {certainty!r}; it is one of {', '.join(CERTAINTIES)}."
+            f"{did_you_mean(certainty, CERTAINTIES)}"
+        )
+    if certainty == POSSIBLE and not output.explained:
         raise FoglineError(
             f"the run in {output.name!r} was made without --explain, so it has kept nothing of rows that are out; run "
-            "it again with --explain, into another output, or ask for --front likely."
+            "it again with --explain, into another output, or ask for --certainty likely."
         )
-    if front == POSSIBLE and at is not None:
+    if certainty == POSSIBLE and at is not None:
         raise FoglineError(
-            "rows that are out are known at the end of the run alone; leave --at out, or ask for --front likely."
+            "rows that are out are known at the end of the run alone; leave --at out, or ask for --certainty likely."
         )
 
 
@@ -70,18 +72,18 @@ def near_of(output: OutputReader, name: str | None, at: str | None) -> pa.Table 
     return near if name is None else of_query(near, name)
 
 
-def fronted(shown: Shown, near: pa.Table | None, front: str, alpha: float | None) -> Shown:
-    """The rows of a front and of those above it, each with its own; near: possible rows, see `near_of`."""
+def with_certainty(shown: Shown, near: pa.Table | None, certainty: str, alpha: float | None) -> Shown:
+    """The rows that are at least so certain, each with how certain it is; near: possible rows, see `near_of`."""
     query, rows = shown.query, shown.rows
     check_alpha(alpha, query)
     known = _known(query, near)
-    names = _fronts(rows, query, known, alpha)
-    if near is not None and front == POSSIBLE:
+    names = _certain(rows, query, known, alpha)
+    if near is not None and certainty == POSSIBLE:
         rows, more = _with_outside(rows, query, near)
         names = np.concatenate((names, np.full(more, POSSIBLE, object)))
-    column, wanted = beside("front", rows.schema), pa.array(FRONTS[: FRONTS.index(front) + 1])
-    rows = rows.append_column(column, pa.array(names, pa.string()))
-    return replace(shown, rows=rows.filter(pc.is_in(rows[column], wanted)))
+    wanted = pa.array(CERTAINTIES[: CERTAINTIES.index(certainty) + 1])
+    rows = rows.append_column("certainty", pa.array(names, pa.string()))
+    return replace(shown, rows=rows.filter(pc.is_in(rows["certainty"], wanted)))
 
 
 def values_of(shown: Shown, near: pa.Table | None) -> Floats:
@@ -101,7 +103,7 @@ def _numbers(rows: pa.Table, name: str) -> Floats:
 
 def _names(rows: pa.Table, query: Query) -> list[tuple[Any, ...]]:
     """The names of rows: group, id and arrival."""
-    return list(zip(*(rows[name].to_pylist() for name in (*query.by, "id", "arrived")), strict=True))
+    return list(zip(*(rows[name].to_pylist() for name in (*query.by, query.id, query.arrived)), strict=True))
 
 
 def _known(query: Query, near: pa.Table | None) -> Known:
@@ -109,21 +111,23 @@ def _known(query: Query, near: pa.Table | None) -> Known:
     if near is None or not near.num_rows:
         return {}
     means = np.stack([_numbers(near, f"{name}.mean") for name in query.names], axis=1)
-    about = map(_Possible, near["front"].to_pylist(), near["probability"].to_pylist(), means)
+    about = map(_Possible, near["certainty"].to_pylist(), near["probability"].to_pylist(), means)
     return dict(zip(_names(near, query), about, strict=True))
 
 
-def _fronts(rows: pa.Table, query: Query, known: Known, alpha: float | None) -> Objects:
-    """(n,) the front of each row that is in the answer."""
+def _certain(rows: pa.Table, query: Query, known: Known, alpha: float | None) -> Objects:
+    """(n,) how certain each row of the answer is."""
     least = -1.0 if alpha is None or alpha <= query.alpha else alpha + TOLERANCE
     out = np.full(rows.num_rows, LIKELY, object)
-    cells = zip(_names(rows, query), rows["probability"].to_pylist(), rows["within"].to_pylist(), strict=True)
-    for k, (name, probability, within) in enumerate(cells):
+    cells = zip(
+        _names(rows, query), rows["probability"].to_pylist(), rows["probability_error"].to_pylist(), strict=True
+    )
+    for k, (name, probability, error) in enumerate(cells):
         near = known.get(name)
         if near is not None and abs(near.probability - probability) <= _CLOSE:
-            sure = near.front == CERTAIN
+            sure = near.certainty == CERTAIN
         else:  # it is not among them, or the run has gone on meanwhile
-            sure = within == 0 and probability >= 1 - TOLERANCE
+            sure = error == 0 and probability >= 1 - TOLERANCE
         out[k] = CERTAIN if sure else LIKELY if probability > least else POSSIBLE
     return out
 
@@ -133,6 +137,5 @@ def _with_outside(rows: pa.Table, query: Query, near: pa.Table) -> tuple[pa.Tabl
     there = set(_names(rows, query))
     names = zip(near["inside"].to_pylist(), _names(near, query), strict=True)
     outside = near.filter(pa.array([not inside and name not in there for inside, name in names], pa.bool_()))
-    exact = pc.equal(outside["within"], 0.0)
-    outside = outside.append_column("exact", exact).select(rows.schema.names)
+    outside = outside.select(rows.schema.names)
     return pa.concat_tables([rows, outside], promote_options="permissive"), outside.num_rows
