@@ -74,8 +74,8 @@ def test_names_of_cells_are_refused_only_beside_them():
 
 @pytest.mark.parametrize("make", [list, pa.Table.from_pylist, pd.DataFrame, pl.DataFrame])
 def test_without_now_the_clock_moves_to_the_newest_time_of_the_rows(make):
-    said, silent = fl.Monitor(QUERY), fl.Monitor(QUERY)
-    expected = said.advance(3, ROWS)
+    stated, silent = fl.Monitor(QUERY), fl.Monitor(QUERY)
+    expected = stated.advance(3, ROWS)
     assert silent.advance(make(ROWS)).equals(expected)
     assert silent.clock == 3
     assert silent.advance(rows=make([{"sensor": "late", "ts": 2, "gas": 9.0}])).num_rows == 2

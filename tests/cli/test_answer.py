@@ -29,7 +29,7 @@ def written(path, query, times, last):
     output.begin({})
     same = {"change": "enter", "probability_error": 0.0}
     rows = [
-        {"time": t, "id": f"s{k}", "t": t, "probability": 1 - k / 10, "heat": 10.0 * k, **same}
+        {"time": t, "sensor": f"s{k}", "t": t, "probability": 1 - k / 10, "heat": 10.0 * k, **same}
         for k, t in enumerate(times)
     ]
     kind = pa.timestamp("us", "UTC") if isinstance(last, datetime) else pa.int64()
@@ -90,29 +90,29 @@ def test_an_output_without_rows_states_that(tmp_path):
 
 def test_rows_as_csv_json_and_parquet_with_the_instant_beside_them(numbers, tmp_path):
     csv = run(numbers, "--format", "csv")
-    assert csv.stdout.splitlines()[0] == '"id","t","probability","exact","within","heat","certainty"'
+    assert csv.stdout.splitlines()[0] == '"sensor","t","probability","probability_error","heat","certainty"'
     assert csv.stderr == "the answer at 11, after batch 3\n"
     lines = [json.loads(line) for line in run(numbers, "--json").stdout.splitlines()]
-    assert [line["id"] for line in lines] == ["s0", "s1", "s2"]
+    assert [line["sensor"] for line in lines] == ["s0", "s1", "s2"]
     assert "Parquet is not for a terminal; name a file" in run(numbers, "--format", "parquet", code=2).output
     assert "it may be table, csv, json, parquet" in run(numbers, "--format", "xls", code=2).output
     assert "does not show a format" in run(numbers, "-o", str(tmp_path / "a.xls"), code=2).output
     file = tmp_path / "a.parquet"
     assert run(numbers, "--output", str(file), "--top", "2").stdout == f"2 rows: {file}\n"
-    assert pq.read_table(file)["id"].to_pylist() == ["s0", "s2"]
-    for name, first in (("a.csv", '"id"'), ("a.json", '{"id"'), ("a.txt", "id ")):
+    assert pq.read_table(file)["sensor"].to_pylist() == ["s0", "s2"]
+    for name, first in (("a.csv", '"sensor"'), ("a.json", '{"sensor"'), ("a.txt", "sensor ")):
         run(numbers, "--output", str(tmp_path / name))
         assert (tmp_path / name).read_text().startswith(first)
 
 
 def test_only_the_likeliest_or_those_for_which_all_conditions_hold(numbers):
     def ids(*words: str) -> list[str]:
-        return [json.loads(line)["id"] for line in run(numbers, "--json", *words).stdout.splitlines()]
+        return [json.loads(line)["sensor"] for line in run(numbers, "--json", *words).stdout.splitlines()]
 
     assert ids("--top", "1") == ["s0"]
     assert ids("--where", "heat >= 10") == ["s1", "s2"]
-    assert ids("--where", "heat>5", "--where", "id != s2") == ["s1"]
-    assert ids("--where", "id = 's0'", "--where", "exact == true") == ["s0"]
+    assert ids("--where", "heat>5", "--where", "sensor != s2") == ["s1"]
+    assert ids("--where", "sensor = 's0'", "--where", "probability_error == 0") == ["s0"]
     assert ids("--where", "heat > 5", "--top", "1") == ["s1"]
     assert "Did you mean 'heat'?" in run(numbers, "--where", "haet > 5", code=2).output
     assert "'warm' is not a number, as that column holds" in run(numbers, "--where", "heat > warm", code=2).output

@@ -69,7 +69,7 @@ def test_a_row_is_explained_as_of_an_instant(explained):
         "'57' at 3:",
         "  '57' is out of the answer: '58' surely beats it; it would enter if its gas were above 9.",
         "    arrived 3",
-        "    rivals:",
+        "    beaten by:",
         "      '58' (arrived 1)  beats it with 1",
         "      '60' (arrived 2)  beats it with 1",
         "    what would flip it:",
@@ -129,8 +129,8 @@ def test_it_is_given_as_json(tmp_path):
     found = json.loads(output)
     assert (code, found["at"], found["rejected"]) == (0, 3, [])
     new, old = found["rows"]
-    assert (new["t"], new["inside"], new["certainty"], new["probability"]) == (3, False, "", 0.0)
-    assert new["rivals"][0] == {"id": "58", "t": 1, "probability": 1.0}
+    assert (new["arrived"], new["inside"], new["certainty"], new["probability"]) == (3, False, "", 0.0)
+    assert new["beaten_by"][0] == {"id": "58", "arrived": 1, "probability": 1.0}
     assert {flip["attribute"]: (flip["side"], flip["value"], flip["to"]) for flip in new["flips"]} == {
         "gas": (">", 9.0, True),
         "oxygen": ("<", 18.0, True),

@@ -48,7 +48,7 @@ def rows(*words: str) -> list[dict[str, Any]]:
 
 
 def names(some: Any, *columns: str) -> set[tuple[Any, ...]]:
-    return {tuple(row[name] for name in ("id", "t", *columns)) for row in some}
+    return {tuple(row[name] for name in ("sensor", "t", *columns)) for row in some}
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_fronts_and_a_raised_alpha_are_those_of_a_monitor(outputs, monitor, word
 
 
 def test_a_raised_alpha_with_possible_rows_shows_what_fell_below_it_as_possible(outputs, monitor):
-    there = rows(str(outputs / "explained"), "--front", "possible", "--alpha", "0.9")
+    there = rows(str(outputs / "explained"), "--certainty", "possible", "--alpha", "0.9")
     assert names(there, "certainty") == names(monitor.answer(certainty="possible", alpha=0.9).to_pylist(), "certainty")
     assert any(0.5 < row["probability"] <= 0.9 and row["certainty"] == "possible" for row in there)
 
@@ -73,19 +73,19 @@ def test_alpha_can_be_raised_and_not_lowered_and_an_error_states_which_it_was(ou
     for given in ("0.3", "1", "nan"):
         text = " ".join(asked("answer", str(outputs / "plain"), "--alpha", given, code=2).output.split())
         assert "the run had 0.5: it can be raised afterwards, up to below 1, but not lowered" in text
-    text = " ".join(asked("answer", str(outputs / "plain"), "--front", "sure", code=2).output.split())
+    text = " ".join(asked("answer", str(outputs / "plain"), "--certainty", "sure", code=2).output.split())
     assert "it is one of certain, likely, possible" in text
 
 
 def test_possible_rows_need_explanations_and_the_end_of_the_run(outputs):
-    text = " ".join(asked("answer", str(outputs / "plain"), "--front", "possible", code=2).output.split())
+    text = " ".join(asked("answer", str(outputs / "plain"), "--certainty", "possible", code=2).output.split())
     assert (
         "was made without --explain, so it has kept nothing of rows that are out; run it again with --explain" in text
     )
-    words = ["--front", "possible", "--at", "220"]
+    words = ["--certainty", "possible", "--at", "220"]
     text = " ".join(asked("answer", str(outputs / "explained"), *words, code=2).output.split())
     assert "rows that are out are known at the end of the run alone; leave --at out" in text
-    assert rows(str(outputs / "explained"), "--front", "certain", "--at", "220")
+    assert rows(str(outputs / "explained"), "--certainty", "certain", "--at", "220")
 
 
 def test_few_rows_stand_for_all(outputs, monitor):
@@ -102,7 +102,9 @@ def test_few_rows_stand_for_all(outputs, monitor):
 def test_what_to_measure_next_is_a_table_with_a_sentence_or_json(outputs, monitor):
     truth = monitor.ask_next(20).to_pylist()
     there = [json.loads(line) for line in asked("next", str(outputs / "explained"), "--json").stdout.splitlines()]
-    assert [(row["id"], row["attribute"]) for row in there] == [(row["id"], row["attribute"]) for row in truth][:10]
+    assert [(row["sensor"], row["attribute"]) for row in there] == [(row["sensor"], row["attribute"]) for row in truth][
+        :10
+    ]
     printed = asked("next", str(outputs / "explained"), "--top", "2").stdout
     assert len(printed.splitlines()) == 4
     assert truth[0]["sentence"][3:] in printed
@@ -129,12 +131,12 @@ def test_of_several_queries_one_can_be_asked(tmp_path):
     run(RunConfig(str(tmp_path / "in"), str(tmp_path / "out"), both, engine="embedded", explain=True))
     near = pq.read_table(tmp_path / "out" / "near")
     assert near.schema.names[:3] == ["query", "site", "time"]
-    assert {row["query"] for row in rows(str(tmp_path / "out"), "--front", "possible")} == {"one", "other"}
+    assert {row["query"] for row in rows(str(tmp_path / "out"), "--certainty", "possible")} == {"one", "other"}
     assert asked("next", str(tmp_path / "out"), "--query", "one").exit_code == 0
     assert "has no query 'three'" in asked("next", str(tmp_path / "out"), "--query", "three", code=2).output
 
 
 def test_neither_a_compiler_nor_spark_is_needed(outputs):
-    words = "answer", str(outputs / "explained"), "--front", "possible", "--alpha", "0.6", "--top", "3"
+    words = "answer", str(outputs / "explained"), "--certainty", "possible", "--alpha", "0.6", "--top", "3"
     assert imported(*words, names=("numba", "pyspark"))[1] == []
     assert imported("next", str(outputs / "explained"), names=("numba", "pyspark"))[1] == []

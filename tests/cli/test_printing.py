@@ -21,7 +21,7 @@ def test_names_that_look_like_markup_are_printed_as_they_are(tmp_path):
     output = Output(LocalFolder(tmp_path), RunConfig("in", str(tmp_path), QUERY))
     output.begin({})
     row = {"time": 1, "t": 1, "change": "enter", "probability": 0.9, "probability_error": 0.0, "heat[C]": 1.0}
-    output.folder.write(0, {"changes": pa.Table.from_pylist([{**row, "id": name} for name in NAMES])})
+    output.folder.write(0, {"changes": pa.Table.from_pylist([{**row, "sensor": name} for name in NAMES])})
     assert len(pq.read_table(tmp_path / "changes")) == len(NAMES)
     printed = CliRunner().invoke(app, ["answer", str(tmp_path)])
     assert printed.exit_code == 0, printed.output
@@ -30,7 +30,7 @@ def test_names_that_look_like_markup_are_printed_as_they_are(tmp_path):
         assert name in printed.output
     assert r"a\x1b[2Jb" in printed.output
     lines = CliRunner().invoke(app, ["answer", str(tmp_path), "--json"]).stdout.splitlines()
-    assert {json.loads(line)["id"] for line in lines} == set(NAMES)
+    assert {json.loads(line)["sensor"] for line in lines} == set(NAMES)
 
 
 def test_what_a_bar_describes_may_look_like_markup(capsys):

@@ -184,7 +184,7 @@ def expected(move: Move) -> dict[Any, dict[Any, float]]:
 
 def _key(row: dict[str, Any], query: fl.Query) -> tuple[Any, ...]:
     """What names a row of the answer: where the newest of each id counts, its id."""
-    return (row["id"],) if query.latest else (row["id"], row["t"])
+    return (row[query.id],) if query.latest else (row[query.id], row["t"])
 
 
 def _name(row: dict[str, Any], query: fl.Query) -> tuple[Any, ...]:
@@ -208,8 +208,8 @@ def distributions(move: Move, repository: fl.Repository, without: str = "") -> d
         found = pa.Table.from_batches(imputed(plan, table.combine_chunks().to_batches()))
     out: dict[Any, list[tuple[float, float]]] = defaultdict(list)
     for row in found.to_pylist():
-        name = *(row[each] for each in query.by), row["id"]
-        out[name, row["time"], row["attribute"]].append((row["value"], row["probability"]))
+        name = *(row[each] for each in query.by), row[query.id]
+        out[name, row["t"], row["attribute"]].append((row["value"], row["probability"]))
     return out
 
 

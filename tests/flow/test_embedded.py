@@ -48,7 +48,7 @@ from tests.walks import QUERY
 
 
 def lines(table: pa.Table) -> list[tuple]:
-    names = [name for name in ("time", "site", "id", "t", "change") if name in table.schema.names]
+    names = [name for name in ("time", "site", "id", "sensor", "t", "change") if name in table.schema.names]
     return sorted((*(row[name] for name in names), round(row["probability"] or 0, 9)) for row in table.to_pylist())
 
 

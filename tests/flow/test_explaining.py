@@ -149,10 +149,12 @@ def test_where_gaps_are_imputed_all_is_as_a_monitor_explains_it(name, tmp_path):
     monitor.advance(max(table[case.query.time].to_pylist()), table)
     place = LocalFolder(tmp_path / "out")
     near, cells = near_at(place).to_pylist(), next_at(place)
-    possible = monitor.answer(certainty="possible").select(["id", "t", "certainty"]).to_pylist()
-    assert {tuple(row.values()) for row in possible} == {(row["id"], row["t"], row["certainty"]) for row in near}
+    possible = monitor.answer(certainty="possible").select([case.query.id, "t", "certainty"]).to_pylist()
+    assert {tuple(row.values()) for row in possible} == {
+        (row[case.query.id], row["t"], row["certainty"]) for row in near
+    }
     for row in near:
-        (explained,) = (each for each in monitor.explain(row["id"]) if each.arrived == row["t"])
+        (explained,) = (each for each in monitor.explain(row[case.query.id]) if each.arrived == row["t"])
         assert close(json.loads(row["why"]), explained.to_dict())
     asked = monitor.ask_next(20)
     assert cells["rank"].to_pylist() == list(range(asked.num_rows))
@@ -226,7 +228,7 @@ def test_a_run_goes_on_with_explanations_if_it_was_begun_with_them(tmp_path):
     assert about["explain"] is True
     assert run(config_of(case, tmp_path, "with", explain=True)).status.total == 0
     path = tmp_path / "without" / "about.json"
-    new = ("explain", "checksum", "format")
+    new = ("explain", "checksum")
     earlier = {name: each for name, each in json.loads(path.read_text()).items() if name not in new}
     path.write_text(json.dumps(earlier))  # as an earlier version has written it
     assert run(config_of(case, tmp_path, "without")).status.total == 0

@@ -42,7 +42,7 @@ ONE = fl.Query({"a": "max", "b": "max"}, id="id", time="t", lifetime=1000)
 
 def answers(output: Path, query: fl.Query) -> list[Any]:
     """The answer at the end of every tick: changes that a batch has cut in two add up to the same."""
-    names = [*query.by, "id", *([] if query.latest else ["t"])]
+    names = [*query.by, query.id, *([] if query.latest else ["t"])]
     ticks: dict[Any, dict[Any, Any]] = {}
     known: dict[Any, Any] = {}
     for row in sorted(pq.read_table(output / "changes").to_pylist(), key=lambda row: row["time"]):

@@ -268,7 +268,7 @@ def test_queries_that_do_not_fit_each_other_are_refused_by_name():
     )
     assert "there is no query" in refused({})
     assert "without '['" in refused({"fire[1]": asked()})
-    assert "query 'gas' is a dict" in refused({"gas": {}})
+    assert "what 'gas' names is a Query, not dict" in refused({"gas": {}})
     assert "query 'gas': the stream has no attribute 'd'" in refused(
         {"fire": asked(), "gas": asked(attributes={"d": "max"})}
     )

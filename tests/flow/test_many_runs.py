@@ -100,7 +100,7 @@ def test_the_answer_is_that_of_each_query_also_when_files_were_joined(tmp_path, 
     for name, query in asked.items():
         run(config_of(tmp_path, query, name, ahead=300))
         alone = read_answer(LocalFolder(tmp_path / name), name)
-        key = [(each, "ascending") for each in (*query.by, "id", "t")]
+        key = [(each, "ascending") for each in (*query.by, query.id, "t")]
         assert shown[name].rows.sort_by(key) == alone.sort_by(key)
         assert pc.sum(pc.equal(whole["query"], name)).as_py() == alone.num_rows
 

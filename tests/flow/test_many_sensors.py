@@ -88,14 +88,14 @@ def sensors_of(monitor: fl.Monitor) -> set[str]:
 
 
 def answer_of(monitor: fl.Monitor) -> dict[Any, float]:
-    return {(row["id"], row["t"]): round(row["probability"], 9) for row in monitor.answer().to_pylist()}
+    return {(row["sensor"], row["t"]): round(row["probability"], 9) for row in monitor.answer().to_pylist()}
 
 
 def added_up(changes: list[dict[str, Any]]) -> dict[Any, float]:
     """The answer that changes lead to."""
     out: dict[Any, float] = {}
     for row in changes:
-        name = row["id"], row["t"]
+        name = row["sensor"], row["t"]
         if row["change"] == "leave":
             out.pop(name, None)
         else:

@@ -35,8 +35,8 @@ from fogline.runs.spill import Carrier, Spill, cut, spilled_files
 
 QUERY = fl.Query(attributes={"x": "max"}, id="i", time="t", lifetime=9, by=["g"])
 CHANGES = pa.schema(
-    [("time", pa.int64()), ("g", pa.string()), ("id", pa.string()), ("t", pa.int64()), ("change", pa.string()),
-     ("probability", pa.float64()), ("exact", pa.bool_()), ("within", pa.float64()), ("x", pa.float64())]
+    [("time", pa.int64()), ("g", pa.string()), ("i", pa.string()), ("t", pa.int64()), ("change", pa.string()),
+     ("probability", pa.float64()), ("probability_error", pa.float64()), ("x", pa.float64())]
 )  # fmt: skip
 
 
@@ -59,8 +59,8 @@ def batches(count: int, seed: int) -> list[dict[str, pa.Table]]:
             change = rng.choice(["update", "leave"]) if name in inside else "enter"
             p = None if change == "leave" else round(rng.random(), 3)
             inside.pop(name) if change == "leave" else inside.update({name: p})
-            row = {"time": clocks[group], "g": group, "id": name[1], "t": name[2], "change": change, "x": 1.0}
-            known = {"exact": None, "within": None} if p is None else {"probability_error": 0.0}
+            row = {"time": clocks[group], "g": group, "i": name[1], "t": name[2], "change": change, "x": 1.0}
+            known = {"probability_error": None if p is None else 0.0}
             changes.append({**row, "probability": p, **known})
         rejects = [{"g": "a", "row": "{}", "reason": f"number {number}"}] * (number % 3 == 0)
         sums: Sums = {("x", "a(1) -> x(2)", 4.0): Sum(1, 0.5, 0.25, 1, 0, 1, 0.5)} if number % 2 else {}
@@ -94,7 +94,7 @@ def answered(place: LocalFolder, at: int | None = None) -> list[dict]:
 
 
 def in_order(table: pa.Table) -> list[dict]:
-    return sorted(table.to_pylist(), key=lambda row: (row["g"], row["id"], row["t"]))
+    return sorted(table.to_pylist(), key=lambda row: (row["g"], row["i"], row["t"]))
 
 
 def output_in(place: LocalFolder, block: int = 3, keep: int | None = None) -> Output:
@@ -354,7 +354,7 @@ def test_a_batch_in_parts_counts_when_all_are_there_and_replaces_what_a_crash_le
 def test_a_journal_is_carried_in_pieces_and_what_is_too_much_goes_into_files(tmp_path, monkeypatch):
     monkeypatch.setattr(spill, "PIECE", 4000)
     table = pa.Table.from_pylist(
-        [{"time": k, "g": "a", "id": "p" * 20, "t": k, "change": "enter"} for k in range(1000)], CHANGES
+        [{"time": k, "g": "a", "i": "p" * 24, "t": k, "change": "enter"} for k in range(1000)], CHANGES
     )
     health = pa.table({"rows": [1000]})
     journal = [("changes", table), ("health", health)]

@@ -43,9 +43,9 @@ def reports(count: int, seed: int) -> list[dict[str, pa.Table]]:
         for group in "abc":
             for call in range(rng.choice([0, 0, 1, 1, 2])):
                 same = {"g": group, "time": 10 * number + call}
-                rows = [same | {"id": f"r{rng.randrange(9)}", "t": k, "x": 1.0} for k in range(rng.randrange(3))]
+                rows = [same | {"i": f"r{rng.randrange(9)}", "t": k, "x": 1.0} for k in range(rng.randrange(3))]
                 near += rows or [same]
-                cells += [same | {"id": "r", "rank": k, "changes": rng.random()} for k in range(rng.randrange(3))] or [
+                cells += [same | {"i": "r", "rank": k, "changes": rng.random()} for k in range(rng.randrange(3))] or [
                     same
                 ]
         some = {"near": pa.Table.from_pylist(near, NEAR), "next": pa.Table.from_pylist(cells, NEXT)}
@@ -61,7 +61,7 @@ def truth(made: list[dict[str, pa.Table]], kind: str) -> list[dict[str, Any]]:
             if newest.get(row["g"], [{"time": None}])[0]["time"] != row["time"]:
                 newest[row["g"]] = []
             newest[row["g"]].append(row)
-    return in_order([row for rows in newest.values() for row in rows if row["id"] is not None])
+    return in_order([row for rows in newest.values() for row in rows if row["i"] is not None])
 
 
 def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -101,7 +101,7 @@ def test_after_any_batch_that_is_kept_the_newest_of_each_group_is_shown(tmp_path
     assert kept_from(place) > 30
     with pytest.raises(FoglineError, match=r"what near/ held before batch 3\d is no longer kept; ask for a batch"):
         near_at(place, 3)
-    assert near_at(place, columns=["g", "id"]).schema.names == ["g", "id"]
+    assert near_at(place, columns=["g", "i"]).schema.names == ["g", "i"]
 
 
 def test_files_that_are_joined_while_they_are_read_are_listed_again(tmp_path, monkeypatch):
@@ -133,13 +133,13 @@ def test_a_query_without_groups_needs_its_last_file_alone(tmp_path, monkeypatch)
     assert near_at(place).num_rows == 0
     assert near_at(place).schema.names == schema.names
     for number, ids in enumerate((["a", "b"], ["c"], [])):
-        rows = [{"time": number, "id": id, "t": 1} for id in ids] or [{"time": number}]
+        rows = [{"time": number, "i": id, "t": 1} for id in ids] or [{"time": number}]
         put(output, number, {"near": pa.Table.from_pylist(rows, schema)}, batches(1, 1)[0])
     monkeypatch.setattr(kept_file, "opened", _once(listed.opened))
-    assert near_at(place, 1)["id"].to_pylist() == ["c"]
+    assert near_at(place, 1)["i"].to_pylist() == ["c"]
     monkeypatch.undo()
     assert near_at(place).num_rows == 0  # the group is empty now
-    assert near_at(place, 0)["id"].to_pylist() == ["a", "b"]
+    assert near_at(place, 0)["i"].to_pylist() == ["a", "b"]
 
 
 def _once(opened):

@@ -241,7 +241,7 @@ def run_of(mode: str) -> Example:
         resumed(path, empty, case)
         return plain([reported(empty / "out", kind) for kind in SHOWN])
 
-    return Example(f"run-{mode}-2", write, read)
+    return Example(f"run-{mode}-3", write, read)
 
 
 def resumed(path: Path, empty: Path, case: Case, **how: Any) -> None:

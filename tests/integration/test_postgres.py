@@ -284,11 +284,11 @@ def test_tables_of_others_are_refused_in_a_sentence(database):
     with cursor_of(database) as cursor:
         cursor.execute("SELECT to_regclass('fresh_run')::text")
         assert cursor.fetchone() == (None,)  # what is refused leaves nothing behind
-        cursor.execute("UPDATE ours_run SET format = 2")
+        cursor.execute("UPDATE ours_run SET format = 3")
         cursor.execute('CREATE TABLE shaped_changes (batch bigint, "time" text)')
         cursor.execute("CREATE TABLE foreign_run (x int)")
         cursor.connection.commit()
-    with pytest.raises(FoglineError, match="are of format 2, and this version of Fogline writes format 1"):
+    with pytest.raises(FoglineError, match="are of format 3, and this version of Fogline writes format 2"):
         begun(sink("ours"), mark="another", last=2)
     with pytest.raises(
         FoglineError, match=r'"shaped_changes" has other columns: position \(is missing, expected bigint\)'

@@ -116,7 +116,7 @@ def test_a_group_that_lags_may_still_change_an_earlier_instant(tmp_path):
 def test_a_row_is_explained_by_what_the_run_wrote_beside_it(tmp_path):
     small(tmp_path)
     browser = client(tmp_path)
-    asked = {"id": HOSTILE, "t": "1"}
+    asked = {"id": HOSTILE, "arrived": "1"}
     assert browser.get("/api/explain", params=asked).json()["why"]["sentence"].startswith(HOSTILE)
     assert of(browser, "/api/explain?id=c")["why"]["probability"] == 0.2
     assert of(browser, "/api/explain?id=b")["why"]["probability"] == 0.6  # beside its change
@@ -155,7 +155,7 @@ def test_groups_timestamps_and_numbers_as_ids_travel_as_texts(tmp_path):
     ]  # the south has nothing to show any more
     assert len(of(browser, "/api/near?group=north&group=3")["near"]) == 1
     assert of(browser, "/api/near?group=north&group=4")["near"] == of(browser, "/api/next?group=x")["next"] == []
-    found = browser.get("/api/explain", params={"id": str(large), "group": ["north", "3"], "t": row[3]}).json()
+    found = browser.get("/api/explain", params={"id": str(large), "group": ["north", "3"], "arrived": row[3]}).json()
     assert found["why"]["probability"] == 1.0
     assert browser.get("/api/explain", params={"id": str(large), "group": ["south", "1"]}).json()["why"] is None
     assert len(browser.get("/api/answer", params={"at": row[3]}).json()["members"]) == 1
@@ -167,9 +167,9 @@ def test_of_several_queries_each_has_its_own_answer_and_rows_are_counted_once(tm
     output.begin({})
     same = {"time": 1, "t": 1, "change": "enter", "probability_error": 0.0, "reason": None, "beaten_by": None}
     changes = [
-        {"query": "fire", "id": "a", "probability": 1.0, "heat": 5.0, "damp": None, **same},
-        {"query": "wet", "id": "a", "probability": 0.75, "heat": None, "damp": 3.0, **same},
-        {"query": "wet", "id": "b", "probability": 0.5, "heat": None, "damp": 2.0, **same},
+        {"query": "fire", "sensor": "a", "probability": 1.0, "heat": 5.0, "damp": None, **same},
+        {"query": "wet", "sensor": "a", "probability": 0.75, "heat": None, "damp": 3.0, **same},
+        {"query": "wet", "sensor": "b", "probability": 0.5, "heat": None, "damp": 2.0, **same},
     ]
     counted = dict.fromkeys(COUNTERS, 0) | {"rows": 7, "live": 4}
     health = [

@@ -76,7 +76,7 @@ class Writer:
 
     def _named(self, row: dict[str, Any]) -> dict[str, Any]:
         """A row whose id and time are called as the query calls them."""
-        return {self.query.id: row["id"], self.query.arrived: row["t"], **row}
+        return {self.query.id: row["id"], self.query.arrived: row.get("t"), **row}
 
     def _view(self, kind: str, schema: pa.Schema, rows: list[dict[str, Any]]) -> Reported:
         return Reported(self.output.place, kind, self.number, pa.Table.from_pylist(rows, schema), [])

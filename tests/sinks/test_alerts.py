@@ -61,7 +61,7 @@ def receiver() -> Iterator[Receiver]:
 
 def wanted(made: list[Batch], *which: str) -> list[tuple[int, int, Any]]:
     return [
-        (number, position, row["id"])
+        (number, position, row["i"])
         for number, batch in enumerate(made)
         for position, row in enumerate(batch.changes.to_pylist())
         if row["change"] in which
@@ -69,7 +69,7 @@ def wanted(made: list[Batch], *which: str) -> list[tuple[int, int, Any]]:
 
 
 def got(alerts: list[dict[str, Any]]) -> list[tuple[int, int, Any]]:
-    return [(each["batch"], each["position"], each["row"]["id"]) for each in alerts]
+    return [(each["batch"], each["position"], each["row"]["i"]) for each in alerts]
 
 
 def test_a_webhook_gets_every_row_that_enters_in_order_also_after_failures(receiver):

@@ -31,7 +31,7 @@ def answer_in(root: Path) -> list[tuple[Any, ...]]:
     return rows_of(table(root, "answer"), MEMBER)
 
 
-MEMBER = ["g", "id", "t", "probability", "x", "y"]
+MEMBER = ["g", "i", "t", "probability", "x", "y"]
 CHANGE = ["time", *MEMBER, "change"]
 
 
@@ -89,8 +89,8 @@ def test_duckdb_and_polars_read_the_tables(tmp_path):
     members = made[-1].answer.num_rows
     assert polars.read_delta(str(tmp_path / "answer")).height == members
     there = deltalake.DeltaTable(tmp_path / "answer").to_pyarrow_dataset()
-    found = duckdb.connect().from_arrow(there).aggregate("count(*) as n, count(distinct id) as ids").fetchall()
-    assert found == [(members, len(set(made[-1].answer["id"].to_pylist())))]
+    found = duckdb.connect().from_arrow(there).aggregate("count(*) as n, count(distinct i) as ids").fetchall()
+    assert found == [(members, len(set(made[-1].answer["i"].to_pylist())))]
 
 
 def test_small_files_are_joined_and_the_answer_stays(tmp_path):
@@ -125,9 +125,9 @@ def test_tables_of_others_are_refused_in_a_sentence(tmp_path):
         begin(DeltaSink(tmp_path / "d"), made)
     shape = made[0].changes.schema
     deltalake.DeltaTable.create(tmp_path / "e" / "changes", shape, description="fogline 9: changes")
-    with pytest.raises(FoglineError, match="of the format 'fogline 9', and this version of Fogline writes 'fogline 1'"):
+    with pytest.raises(FoglineError, match="of the format 'fogline 9', and this version of Fogline writes 'fogline 2'"):
         begin(DeltaSink(tmp_path / "e"), made)
-    deltalake.DeltaTable.create(tmp_path / "f" / "answer", shape.remove(0), description="fogline 1: answer")
+    deltalake.DeltaTable.create(tmp_path / "f" / "answer", shape.remove(0), description="fogline 2: answer")
     with pytest.raises(FoglineError, match=r"the table 'answer' in it has other columns \(time\)"):
         begin(DeltaSink(tmp_path / "f"), made)
     with pytest.raises(FoglineError, match="names no folder; write delta:PATH"):

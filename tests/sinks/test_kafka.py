@@ -40,7 +40,7 @@ def begun(last: int | None, remarks: list[str] | None = None, **how: Any) -> Kaf
     sink, new = KafkaSink("host:9092", "alarms", rejects="odd", last=how.pop("stated", None)), how.pop("new", False)
     schemas = {"changes": SCHEMA, "rejects": REJECTS}
     remark = (lambda text: None) if remarks is None else remarks.append
-    sink.begin(RunInfo("mark", QUERY, schemas, ("id", "t"), last, remark, new))
+    sink.begin(RunInfo("mark", QUERY, schemas, ("id", "arrived"), last, remark, new))
     return sink
 
 

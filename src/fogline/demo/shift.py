@@ -64,7 +64,7 @@ class Shift:
         low, high, mean, gaps = known.copy(), known.copy(), known.copy(), np.isnan(known)
         spread = self.distributions.write(rows)
         value, weight = spread["value"].to_numpy(), spread["probability"].to_numpy()
-        start = _starts(spread, ("id", "time", "attribute"))  # cells come in the order of the gaps
+        start = _starts(spread, ("sensor", "ts", "attribute"))  # cells come in the order of the gaps
         low[gaps], high[gaps] = np.minimum.reduceat(value, start), np.maximum.reduceat(value, start)
         mean[gaps] = np.add.reduceat(value * weight, start)
         return low, high, mean

@@ -35,7 +35,7 @@ Pairs = tuple[tuple[float, float], ...]  # values with their probabilities
 
 
 def distributions(rows: Any, query: Query, repository: Repository) -> Any:
-    """One line per possible value of each missing cell: by…, id, time, attribute, value, probability, rule.
+    """One line per possible value of each missing cell: by…, the id, the row's own time, attribute, value, probability, rule.
 
     A pandas frame of these for rows that are one, a Polars frame for those that are one, else an Arrow table. Rows that
     cannot be read have no lines.
@@ -54,7 +54,7 @@ class DistributionTable:
         self.state: SensorState | None = None if chain.sensors is None else chain.sensors.state()
 
     def write(self, rows: Any) -> pa.Table:
-        """by…, id, time, attribute, value, probability, rule; in the order of the rows."""
+        """by…, the id, the row's own time, attribute, value, probability, rule; in the order of the rows."""
         named, which, answers = self.search(rows)
         return written(answers, which, self._names(named), self.chain)
 

@@ -21,7 +21,7 @@ from fogline.pipeline.limits import FORGOTTEN, Full, GroupLimits, groups_in, is_
 from fogline.pipeline.names import ABOUT, ALARMS
 from fogline.saved import opened, sealed
 
-FORMAT = 2  # of about.json
+FORMAT = 3  # of about.json, and of the columns of what lies beside it
 _FORMAT = "format"
 
 

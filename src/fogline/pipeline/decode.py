@@ -236,8 +236,8 @@ def slices(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Table]:
 
 
 def imputed_schema(plan: Plan) -> pa.Schema:
-    """by…, id, time, attribute, value, probability, rule."""
-    head = [*zip(plan.query.by, plan.by, strict=True), ("id", plan.id), ("time", plan.kind)]
+    """by…, the id, the row's own time, attribute, value, probability, rule."""
+    head = [*zip(plan.query.by, plan.by, strict=True), (plan.query.id, plan.id), (plan.query.arrived, plan.kind)]
     return pa.schema([*head, *CELLS])
 
 
@@ -259,7 +259,7 @@ def impute_piece(plan: Plan, piece: DecodedRows, context: Floats | None) -> pa.T
     near = None if context is None else context[which]
     evidence = Evidence(chain.values(uncertain, rows.raw[which]), gaps, rows.source, which, near)
     columns = piece.block.columns
-    names = {name: columns.column(name) for name in query.by} | {"id": columns.column(query.id)}
-    names["time"] = times_of(rows, plan.kinds)
+    names = {name: columns.column(name) for name in query.by} | {query.id: columns.column(query.id)}
+    names[query.arrived] = times_of(rows, plan.kinds)
     answers = list(chain.search(chain.evidence(evidence), gaps))
     return written(answers, which, names, chain).cast(imputed_schema(plan))

@@ -137,7 +137,7 @@ def line_of(error: Exception) -> str:
 # NAME_rejects and NAME_health: as in an output folder. NAME_run: one row, with the mark of the run and its last batch;
 # it is changed in the same transaction as the others, so it always states what they hold.
 
-FORMAT = 1  # of the tables; a newer one is refused
+FORMAT = 2  # of the tables; a newer one is refused
 LONGEST = 63  # bytes of a name; PostgreSQL would cut off the rest
 ANSWER, RUN = "answer", "run"
 RUN_COLUMNS = {
