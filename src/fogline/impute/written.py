@@ -35,7 +35,7 @@ Pairs = tuple[tuple[float, float], ...]  # values with their probabilities
 
 
 def distributions(rows: Any, query: Query, repository: Repository) -> Any:
-    """One line per possible value of each missing cell: by…, the id, the row's own time, attribute, value, probability, rule.
+    """One line per value that a missing cell may have: by…, id, the row's time, attribute, value, probability, rule.
 
     A pandas frame of these for rows that are one, a Polars frame for those that are one, else an Arrow table. Rows that
     cannot be read have no lines.
