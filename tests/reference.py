@@ -1,7 +1,7 @@
 """What should be reported of a stream, intake included?
 
 The whole semantics, plainly: which rows of a call are taken, and as what; what their gaps are; who is in the window;
-what the answer is at the end of every tick. Written from docs/semantics.md, for a dozen rows; nothing here imports
+what the answer is at the end of every tick. Written from docs/reference.md, for a dozen rows; nothing here imports
 fogline. `tests/oracle.py` begins where rows are complete and chosen; this begins where they come in.
 
 One call to a group is one pure step: each row is judged by what is known of earlier instants, in the order of time;

@@ -1,4 +1,4 @@
-"""Is every example in a docstring or on a page true?"""
+"""Is every example in a docstring true?"""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ import pytest
 import fogline
 import lab
 
-ROOT = Path(__file__).parents[1]
 OPTIONAL = {"fogline.spark": "pyspark", "lab": "sklearn"}  # parts, and a package that they need
-EXAMPLE = ">>>"
 
 
 def module_names() -> list[str]:
@@ -39,17 +37,3 @@ def test_examples_in_docstrings_are_true(name):
 def test_no_module_is_left_out():
     files = [path for room in (fogline, lab) for path in Path(room.__path__[0]).rglob("*.py")]
     assert len(module_names()) == len(files)
-
-
-PAGES = [page for page in sorted((ROOT / "docs").glob("*.md")) if EXAMPLE in page.read_text(encoding="utf-8")]
-
-
-@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "api.md"], ids=lambda page: page.name)
-def test_examples_on_pages_are_true(page):
-    outcome = doctest.testfile(str(page), module_relative=False)
-    assert outcome.attempted > 0
-    assert outcome.failed == 0
-
-
-def test_pages_with_examples_are_found():
-    assert "sensors.md" in [page.name for page in PAGES]  # api.md repeats docstrings, which are run where they stand

@@ -33,9 +33,13 @@ MUST_HOLD = (
     "fogline/page/static/index.html",
 )
 SUFFIXES = (".py", ".typed", ".properties", ".html", ".css", ".js", ".svg")
-README = (
-    "import doctest, sys; found = doctest.testfile(sys.argv[1], module_relative=False); sys.exit(bool(found.failed))"
-)
+README = r"""
+import re, sys
+known = {}
+for block in re.findall(r"```python\n(.*?)```", open(sys.argv[1], encoding="utf-8").read(), re.DOTALL):
+    if "import pandas" not in block:  # which fogline does not bring
+        exec(block, known)
+"""
 ANSWERS = ROOT / "tests" / "kernels" / "answers.py"
 LEVELS = "from fogline.kernels.compile import levels; print(*map(' '.join, levels()), sep=chr(10))"
 DEMOS = (["demo", "--latest", "--plain", "--seconds", "2"], ["demo", "--plain", "--seconds", "5", "--sensors", "60"])

@@ -1,6 +1,6 @@
 """What has a stream to report, batch by batch?
 
-`Judge` follows each group as docs/semantics.md states it: its clock, what waits, what is late, which copies count. From
+`Judge` follows each group as docs/reference.md states it: its clock, what waits, what is late, which copies count. From
 that the oracle knows the answer at every tick. Where sensors are remembered a `Monitor` takes its place. Counters are
 held to what came: a row is answered for, held, late or rejected, and counted.
 """

@@ -4,7 +4,7 @@ One `random.Random` decides everything: the query, tiny domains with many ties, 
 late rows, removals, corrections, broken rows, rows that run ahead; into which batches and partitions they are cut; and
 how small pages, shelves, bundles, turns and chunks are, so that rare paths are common.
 
-Order matters where docs/semantics.md states it: which batch a row comes with decides what it meets. Within a batch, and
+Order matters where docs/reference.md states it: which batch a row comes with decides what it meets. Within a batch, and
 between its partitions, it does not. Copies that disagree are drawn only where chunks are not screened, and in one
 batch: what is left out of that promise is stated under "Copies".
 """
