@@ -151,6 +151,28 @@ def report(
             raise typer.Exit(1)
 
 
+@app.command()
+def data(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder with the publishers' files.")],
+    part: Annotated[bool, typer.Option("--part", help="Also take files that are only a part of the original.")] = False,
+) -> None:
+    """Check and convert the paper's real sets, as their publishers have them. Nothing is downloaded.
+
+    Each set's file is named with its address. What is converted lies in the same folder, and `run --data DIR` then
+    measures at the paper's own sizes.
+    """
+    with helpful(), needed():
+        from lab.originals import convert_all, lines
+
+        found = there(folder)
+        assert found is not None
+        outcomes = convert_all(found, whole=not part)
+        for line in lines(outcomes):
+            typer.echo(line)
+        if any(each.state == "refused" for each in outcomes):
+            raise typer.Exit(1)
+
+
 def known() -> Mapping[str, Experiment]:
     """All experiments; imported only when one is asked for."""
     from lab import experiments

@@ -225,6 +225,7 @@ class DataSet:
 
     name: str
     file: str
+    """Of what is usually at hand, often a slice; …"""
     attributes: tuple[str, ...]
     """In the order in which d takes them."""
     d: int
@@ -242,6 +243,8 @@ class DataSet:
     derive: Callable[[pa.Table], pa.Table] | None = None
     extra: tuple[str, ...] = field(default=())
     """Columns that `sane` looks at beside the attributes."""
+    whole: str = ""
+    """… and of the whole set, as `python -m lab data` converts it: taken before the other."""
 
 
 def _intel(c: Columns) -> Flags:
@@ -287,15 +290,17 @@ DATA_SETS = {
     for data_set in (
         DataSet(
             "intel", "intel_lab", ("temperature", "humidity", "light", "voltage"), 4, ("mote_id",), "timestamp",
-            least=("humidity", "voltage"), sane=_intel, extra=("mote_id",),
+            least=("humidity", "voltage"), sane=_intel, extra=("mote_id",), whole="intel_lab_full",
         ),
         DataSet(
             "gas", "gas_home_1min", (*(f"r{k}" for k in range(1, 9)), "temperature", "humidity"), 10, (), "date",
-            minutes="minute", least=tuple(f"r{k}" for k in range(1, 9)),
+            minutes="minute", least=tuple(f"r{k}" for k in range(1, 9)), whole="gas_home_full",
         ),
         DataSet(
-            "pump", "pump_sensor_slice", tuple(f"sensor_{k:02}" for k in range(1, 11)), 10, (), "timestamp",
+            "pump", "pump_sensor_segments", tuple(f"sensor_{k:02}" for k in range(1, 11)), 10, (), "timestamp",
+            whole="pump_sensor_full",
         ),
+        DataSet("bid", "bid_full", _BID, 8, least=("price_sd", "sd")),
         DataSet(
             "beijing", "beijing_air", (*_GASES, *_WEATHER), 5, ("station",), "timestamp",
             least=(*_GASES, "rain"),
@@ -352,7 +357,15 @@ def available(folder: str | Path | None) -> list[str]:
 
 
 def _path(data_set: DataSet, folder: str | Path) -> Path:
-    return Path(folder) / f"{data_set.file}.parquet"
+    whole = Path(folder) / f"{data_set.whole}.parquet"
+    return whole if data_set.whole and whole.exists() else Path(folder) / f"{data_set.file}.parquet"
+
+
+def is_whole(name: str, folder: str | Path | None) -> bool:
+    """Is the whole of a set at hand, and no slice of it?"""
+    return (
+        folder is not None and bool(whole := data_set_of(name).whole) and (Path(folder) / f"{whole}.parquet").exists()
+    )
 
 
 def read(

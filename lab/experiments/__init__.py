@@ -15,16 +15,19 @@ from lab.experiments.favourable import FAVOURABLE
 from lab.experiments.fscore import FSCORE, FSCORE_WINDOW, FSCORE_XI
 from lab.experiments.generators import GENERATORS
 from lab.experiments.hindsight import HINDSIGHT
+from lab.experiments.ladder import LADDER
 from lab.experiments.next import NEXT
 from lab.experiments.peers import NAN, PEERS
 from lab.experiments.pruning import IMPUTED, INSTANCES, PRUNING
+from lab.experiments.rules import RULES
 from lab.experiments.uncorrected import UNCORRECTED
 
 EXPERIMENTS: dict[str, Experiment] = {
     each.name: each
     for each in (
-        INSTANCES, COST, PRUNING, FSCORE, FSCORE_WINDOW, FSCORE_XI, FAVOURABLE, SETS, *KNOBS, M, BETA_KNOB, IMPUTED,
-        MEMORY, HUGE, WIDE, RATE, CALIBRATION, COVERAGE, CEILING, HINDSIGHT, NEXT, UNCORRECTED,
+        INSTANCES, COST, PRUNING, FSCORE, FSCORE_WINDOW, FSCORE_XI, RULES, FAVOURABLE, SETS, LADDER, *KNOBS, M,
+        BETA_KNOB,
+        IMPUTED, MEMORY, HUGE, WIDE, RATE, CALIBRATION, COVERAGE, CEILING, HINDSIGHT, NEXT, UNCORRECTED,
         GENERATORS, PEERS, NAN,
     )
 }  # fmt: skip

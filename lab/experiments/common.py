@@ -15,19 +15,19 @@ import numpy as np
 import pandas as pd
 
 from fogline.monitor import Monitor
-from lab.case import APART, KINDS, Case, Settings, available, data_set_of, real, synthetic
+from lab.case import APART, KINDS, Case, Settings, available, data_set_of, is_whole, real, synthetic
 from lab.experiment import Scalar, Scope
 from lab.maintainers import TickTimes
 from lab.race import System
 
 SYNTHETIC = KINDS + APART
-REAL = ("intel", "gas", "pump", "beijing")
+REAL = ("intel", "gas", "bid", "pump", "beijing")
 STAND_INS = ("sp500",)
 QUICK: Mapping[str, int] = {"window": 2_000, "history": 12_000, "ticks": 20}
 COPIES = 60_000  # rows of R in quick runs of synthetic sets: fewer, and some seeds would have no copy in R
-SHORT: Mapping[str, Mapping[str, int]] = {  # 4,131, 721 and 119,955 rows
+SHORT: Mapping[str, Mapping[str, int]] = {  # slices of 4,131, 19,447 and 119,955 rows; not so where the whole is there
     "gas": {"window": 1_500, "history": 1_500, "ticks": 30},
-    "pump": {"window": 300, "history": 200, "theta": 10, "ticks": 20},
+    "pump": {"window": 5_000, "history": 10_000, "ticks": 50},
     "sp500": {"history": 80_000},
 }
 STEP = 40_000  # rows between the beginnings of two windows of a set
@@ -39,7 +39,8 @@ FEWEST = 5  # … but never fewer ticks
 
 def sets(scope: Scope, wanted: Iterable[str] = (*KINDS, *REAL, *STAND_INS)) -> list[str]:
     """Those of the sets that can be had."""
-    here = available(scope.data)
+    here = set(available(scope.data))
+    here -= {name for name in STAND_INS if "bid" in here}  # nothing need stand in for what is there
     return [name for name in wanted if name in KINDS or name in here]
 
 
@@ -48,7 +49,7 @@ def settings(name: str, scope: Scope, **knobs: Any) -> Settings:
     base: dict[str, Any] = {"ticks": 100} | dict(QUICK if scope.quick else {})
     if scope.quick and name in SYNTHETIC:
         base["history"] = COPIES
-    for key, most in SHORT.get(name, {}).items():
+    for key, most in ({} if name in SHORT and is_whole(name, scope.data) else SHORT.get(name, {})).items():
         base[key] = min(base.get(key, most), most)
     return Settings(**(base | knobs))
 

@@ -20,8 +20,9 @@ from tests.lab.conftest import SMALL
 
 QUICK = Scope(quick=True)
 EXPECTED = (
-    "instances cost pruning fscore fscore_window fscore_xi favourable sets alpha d xi theta window history m beta "
-    "imputed memory huge wide rate calibration coverage ceiling hindsight next uncorrected generators peers nan"
+    "instances cost pruning fscore fscore_window fscore_xi rules favourable sets ladder alpha d xi theta window "
+    "history m beta imputed memory huge wide rate calibration coverage ceiling hindsight next "
+    "uncorrected generators peers nan"
 )
 
 
