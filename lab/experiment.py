@@ -83,6 +83,12 @@ def by_claims(text: str, findings: Sequence[Finding]) -> Reading:
     return Reading(verdict, text, findings)
 
 
+def worst(findings: Sequence[Finding], claim: str) -> Finding:
+    """One claim of several parts: the least of their verdicts, with the reasons of those that do not hold."""
+    verdict: Verdict = next(each for each in WORST if each in {part.verdict for part in findings})
+    return Finding(claim, verdict, "; ".join(dict.fromkeys(each.reason for each in findings if each.reason)))
+
+
 def finding(claim: str, holds: bool, reason: str, *, by_design: bool = False) -> Finding:
     """It holds; or it does not, for this reason. `by_design`: a reason of ours."""
     if holds:
@@ -109,3 +115,5 @@ class Experiment:
     plots: Sequence[Plot]
     read: Callable[[pd.DataFrame], Reading]
     """Of the rows with their knobs. Not empty; some trials may be missing."""
+    claims: Sequence[str] = ()
+    """What the paper's text states about this figure, each once in all experiments. Findings are about these."""

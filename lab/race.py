@@ -40,6 +40,7 @@ from lab.imputers.fittable import fill
 from lab.imputers.rules import DD
 from lab.maintainers import LiveSet, Maintainer, Stopwatch, TickAnswer, TickTimes, Tree, answer_of, maintainer, members
 from lab.paper.access import INDEX
+from lab.paper.cost import BETA
 from lab.paper.framework import CORRECTED, FORMS, SkyIDS
 from lab.paper.lattice import HISTOGRAMS, DataRepository
 from lab.paper.objects import Incomplete
@@ -176,7 +177,7 @@ class PaperSystem:
     """The paper's own system (`lab/paper`), compiled where it walks over objects or samples.
 
     Probabilities of its answer are lower bounds where Algorithm 5 needs no more. `access` and `first`: how samples of R
-    are found, and what is looked at before they are; `lemmas`: those in use.
+    are found, and what is looked at before they are; `lemmas`: those in use; `beta`: of the cost model.
     """
 
     def __init__(
@@ -187,6 +188,7 @@ class PaperSystem:
         access: str = INDEX,
         first: str = HISTOGRAMS,
         lemmas: Collection[int] = tuple(LEMMAS),
+        beta: float = BETA,
     ) -> None:
         if form not in FORMS:
             raise LabError(f"the paper's system has the forms {', '.join(FORMS)}; {form!r} is none of them.")
@@ -195,8 +197,10 @@ class PaperSystem:
         names = case.query.names
         rules = case.rules or [str(rule) for rule in repository_of(FOGLINE, case).rules]
         past = matrix(case.history, names) * self.signs
-        repository = DataRepository(past, names, as_rules(rules), corrected=form == CORRECTED, access=access)
-        self.system = SkyIDS(case.settings.alpha, repository, form=form, first=first, lemmas=lemmas)
+        self.repository = DataRepository(
+            past, names, as_rules(rules), corrected=form == CORRECTED, access=access, beta=beta
+        )
+        self.system = SkyIDS(case.settings.alpha, self.repository, form=form, first=first, lemmas=lemmas)
 
     def advance(self, now: int, rows: pa.Table) -> TickAnswer:
         began = perf_counter()

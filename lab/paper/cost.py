@@ -247,6 +247,7 @@ def sides(
     words: Sequence[bool] | None = None,
     units: UnitCosts | None = None,
     printed: bool = False,
+    beta: float = BETA,
 ) -> Floats:
     """(k,) sides of a cell for rows (n, k), NaN = missing, each in its determinant's own unit.
 
@@ -269,9 +270,9 @@ def sides(
     rows = len(points) * _share(points[:, word])
     units = units or unit_costs()
     if printed:
-        u = algorithm_6(Load(rows, asked, Law(law.dimension), units, margin=2.0))
+        u = algorithm_6(Load(rows, asked, Law(law.dimension), units, beta, margin=2.0))
     else:
-        u = best_side(Load(rows, asked, law, units))
+        u = best_side(Load(rows, asked, law, units, beta))
     out[spread] = np.maximum(u * extent[spread], np.finfo(float).tiny)
     return out
 

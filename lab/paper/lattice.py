@@ -35,7 +35,7 @@ from fogline.repository.rules import combine
 from lab.case import LabError
 from lab.kernels.histograms import gather_buckets
 from lab.paper.access import COLUMN, INDEX, Column, Scan
-from lab.paper.cost import UnitCosts, sides
+from lab.paper.cost import BETA, UnitCosts, sides
 from lab.paper.histograms import Histograms
 from lab.paper.index import Index
 from lab.paper.objects import Cell, Imputed, Incomplete
@@ -75,6 +75,7 @@ class Lattice:
         units: UnitCosts | None = None,
         intervals: int = INTERVALS,
         access: str = INDEX,
+        beta: float = BETA,
     ) -> None:
         """R (n, d); `rules`: the determinants of each rule, column -> ε. `access`: the paper's index, or without."""
         self.then, self.corrected, self.intervals = then, corrected, intervals
@@ -88,8 +89,8 @@ class Lattice:
         asked = np.array([[each.get(j, np.inf) for j in self.columns] for each in rules])
         self.histograms: Histograms | None = None
         if access == INDEX:
-            side = sides(points, asked, units=units, printed=not corrected)
-            self.index: Index | Scan = Index.build(points, R[:, then], side)
+            self.side = sides(points, asked, units=units, printed=not corrected, beta=beta)
+            self.index: Index | Scan = Index.build(points, R[:, then], self.side)
             self.histograms = Histograms.of(self.index, intervals)
         else:
             self.index = (Column if access == COLUMN else Scan)(points, R[:, then])
@@ -229,6 +230,7 @@ class DataRepository:
         corrected: bool = True,
         units: UnitCosts | None = None,
         access: str = INDEX,
+        beta: float = BETA,
     ) -> None:
         """R (n, d), complete, larger is better; rules over these names."""
         column = {name: j for j, name in enumerate(names)}
@@ -238,7 +240,8 @@ class DataRepository:
                 raise LabError(f"the rule '{rule}' speaks of {', '.join(sorted(unknown))}; R has {', '.join(names)}.")
             by_then[column[rule.then]].append({column[name]: eps for name, eps in combine([rule]).items()})
         self.lattices = {
-            j: Lattice(R, j, given, corrected=corrected, units=units, access=access) for j, given in by_then.items()
+            j: Lattice(R, j, given, corrected=corrected, units=units, access=access, beta=beta)
+            for j, given in by_then.items()
         }
 
     def select(self, o: Incomplete) -> dict[int, LatticeNode | None]:

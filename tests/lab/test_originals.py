@@ -65,7 +65,7 @@ def test_with_the_whole_of_a_set_experiments_run_at_the_papers_sizes_and_nothing
     assert "sp500" not in sets(scope)
 
 
-def test_a_part_of_a_file_other_columns_and_a_missing_file_are_said_with_the_address(tmp_path):
+def test_a_part_of_a_file_other_columns_and_a_missing_file_are_reported_with_the_address(tmp_path):
     write(tmp_path)
     outcome = convert(ORIGINALS["intel"], tmp_path)
     assert outcome.state == "refused"

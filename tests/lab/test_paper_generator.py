@@ -87,7 +87,7 @@ def test_uncertain_rows_of_different_seeds_overlap(kind):
 
 def answers_at(kind: str, alpha: float) -> set[int]:
     case = synthetic(kind, Settings(window=600, theta=30, history=30_000, ticks=0, alpha=alpha))
-    found = race(case, system("DD-literal+skyline_tree", case), warm=0, at=[case.full]).answers
+    found = race(case, system("DD-literal+live", case), warm=0, at=[case.full]).answers
     return set(found[case.full].id.tolist())
 
 
@@ -102,7 +102,7 @@ def test_alpha_changes_the_answer():
 def shares(kind: str) -> dict[str, float]:
     """Of a window of 2,000 rows."""
     case: Case = synthetic(kind, replace(SMALL, window=2_000, history=20_000))
-    runner = system("DD-literal+skyline_tree", case)
+    runner = system("DD-literal+live", case)
     assert isinstance(runner, Pair)
     for k, rows in case.ticks():
         runner.advance(k, rows)
