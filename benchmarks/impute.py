@@ -95,7 +95,7 @@ def imputed_rows() -> None:
     chain, rows = monitor.chain, Reader(query).read(table, Kinds())
     looked = look(chain, rows)
     took = median(lambda: filled(chain, looked))
-    size = filled(chain, looked).size[:, 0].mean()
+    size = filled(chain, looked).uncertain.size[:, 0].mean()
     print(f"single determinants: {len(values) / took:,.0f} imputed rows/s ({size:.1f} values each; floor 200,000)")
 
 

@@ -26,7 +26,7 @@ from fogline.arrays import Batch, Delta, Flags, Floats, Ints, UncertainRows
 from fogline.engine.group import Group
 from fogline.impute.chain import Chain
 from fogline.impute.protocol import Evidence, Imputer
-from fogline.intake import Intake
+from fogline.intake.take import Intake
 from fogline.monitor import Monitor
 from fogline.query import Query
 from fogline.repository.repository import Repository

@@ -337,7 +337,7 @@ def test_of_very_many_rejects_only_those_that_are_kept_are_built(monkeypatch):
         return Reject(*parts)
 
     monkeypatch.setattr("fogline.monitor.KEPT_REJECTS", 3)
-    monkeypatch.setattr("fogline.intake.Reject", counted)
+    monkeypatch.setattr("fogline.intake.take.Reject", counted)
     monitor = fl.Monitor(QUERY)
     monitor.advance(9, [row(t=t) for t in (12, 11, 4, 10, 14, 13)])
     assert [each.row["t"] for each in monitor.rejects] == [10, 14, 13]

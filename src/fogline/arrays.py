@@ -147,9 +147,10 @@ class Arrivals(NamedTuple):
     arrived: Floats
     expires: Floats
     raw: Floats
-    until: Floats  # of rows of groups that `screen` has looked at: surely dominated until then; empty: of none
+    until: Floats  # of rows of groups that are `screened`: surely dominated until then; empty: of none
     origin: Ints  # (n,) the slot that a row comes from, of its group's own; -1: it was not there; empty: none was
     begin: Ints  # (groups + 1,) where the rows of each group begin
+    screened: Flags  # (groups,) of whose rows `until` is known
 
 
 GROUP = np.dtype(
@@ -214,7 +215,6 @@ class Work(NamedTuple):
 
     which: Ints  # the groups
     now: Floats  # the instant of each of them; empty: they go on at the same one
-    screened: Flags  # (groups,) of whose rows it is known until when they are surely dominated
     judge: bool  # False: only let the rows meet the live sets
     report: bool  # collect what changed in the answers, and count it as reported
     met: bool  # live rows that these rows surely dominate have been updated already

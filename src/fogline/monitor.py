@@ -29,7 +29,7 @@ from fogline.impute.chain import Chain, Tally, chain_of
 from fogline.impute.own import ImputeFunction, as_imputer
 from fogline.impute.protocol import Imputer
 from fogline.impute.scores import Score, by_age, listed
-from fogline.intake import Intake, take
+from fogline.intake.take import Intake, take
 from fogline.kernels.uncertain import extent
 from fogline.notebook import html_of
 from fogline.query import Query, must_be_query

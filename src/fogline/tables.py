@@ -371,7 +371,7 @@ class _Still:
         uncertain = self.rows.uncertain.part(which)
         if chain is not None and len(which):
             looked = look(chain, self.rows, which)
-            stay = self._undominated(which, bounded(chain, looked, rough=True), best)
+            stay = self._undominated(which, bounded(chain, looked, rough=True).uncertain, best)
             which, looked = which[stay], looked.part(stay)
             few = looked.uncertain.part(looked.lacking)
             uncertain = put(looked.uncertain, looked.lacking, chain.fill(few, looked.known, np.isnan(few.lo)))

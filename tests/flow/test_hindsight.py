@@ -91,7 +91,7 @@ def test_rough_bounds_hold_what_later_readings_may_say():
     assert piece is not None
     assert plan.chain is not None
     looked = look(plan.chain, piece.rows, None, context)
-    rough, exact = (bounded(plan.chain, looked, rough=each) for each in (True, False))
+    rough, exact = (bounded(plan.chain, looked, rough=each).uncertain for each in (True, False))
     filled = plan.chain.fill(exact, looked.of_all(), exact.start == BOUNDS_ONLY)
     low, high = ends(filled, np.arange(len(filled.lo)))
     assert (rough.lo <= exact.lo).all()

@@ -31,7 +31,7 @@ ROWS: list[dict[str, Any]] = [
 def cells(rows, imputer):
     """The cells of each attribute as lists of (value, weight), after the imputer was asked; weights add up to 1."""
     chain, decoded = Chain([as_imputer(imputer, PLAIN)], PLAIN), Reader(PLAIN).read(rows, Kinds())
-    uncertain = filled(chain, look(chain, decoded))
+    uncertain = filled(chain, look(chain, decoded)).uncertain
     assert decoded.refused == {}
     out: dict[str, list[Any]] = {}
     for j, (name, sign) in enumerate(zip(PLAIN.names, PLAIN.signs, strict=True)):

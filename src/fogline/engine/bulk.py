@@ -33,6 +33,7 @@ from fogline.arrays import (
     SortedCorners,
     Words,
 )
+from fogline.engine.slots import NO_SLOTS
 from fogline.errors import FoglineError
 from fogline.kernels import shares as kernels
 from fogline.kernels.states import IN
@@ -40,6 +41,7 @@ from fogline.kernels.states import IN
 if TYPE_CHECKING:
     from fogline.engine.groups import Groups
 
+NOT_SCREENED: Floats = np.empty(0)
 ROWS = 256  # a tick of fewer rows goes the short way
 VARIABLE = "FOGLINE_THREADS"
 MOST_THREADS = 1_024  # threads: more are a slip of the pen, and no system starts them
@@ -86,27 +88,28 @@ def in_shares(shares: list[tuple[int, int]], work: Callable[[int, int], T]) -> l
     return [first, *(each.result() for each in others)]
 
 
-def meet(live: Groups, rows: Batch, until: Floats, origin: Ints) -> tuple[Batch, Floats, Ints]:
-    """The rows of one group that can matter, until when they are surely dominated, and their slots of origin.
+def meet(live: Groups, rows: Batch, coming: Arrivals) -> tuple[Batch, Arrivals]:
+    """The rows of one group that can matter, and until when they are surely dominated.
 
-    What they surely dominate knows it then. `until`: what is known of them; empty: nothing.
+    What they surely dominate knows it then.
     """
     slots = live.slots
     slots.make_room(rows)
-    if len(until):
-        boxes = Boxes(*kernels.boxes_for(slots.live_set(), _arrivals(rows, origin)))
+    if coming.screened[0]:
+        boxes = Boxes(*kernels.boxes_for(slots.live_set(), coming))
         which = np.arange(len(rows.arrived))
     else:
-        until, boxes = _admitted(live, _arrivals(rows, origin))
+        until, boxes = _admitted(live, coming)
         which = np.flatnonzero(until < rows.expires)
-        rows, until, origin = _without_dropped(live, rows, until, origin, which)
+        rows, until, origin = _without_dropped(live, rows, until, coming.origin, which)
+        coming = arrivals_of(rows, np.array([0, len(which)]), origin, until, np.ones(1, np.bool_))
     there, some, used = slots.live_set(), kernels.distinct(boxes, which), slots.used
     [steps] = _sorted((-there.uncertain.hi[:used], there.columns.word_hi, np.arange(used)))
     found = in_shares(_shares(len(some)), lambda a, b: kernels.dominating(there, boxes, some[a:b], steps))
     if found:
         expires = np.maximum.reduce(found)
         kernels.end_or_hide_all(tuple(slots.columns), expires, slots.fence, slots.work[WENT], slots.groups)
-    return rows, until, origin
+    return rows, coming
 
 
 def _without_dropped(live: Groups, rows: Batch, until: Floats, origin: Ints, which: Ints) -> tuple[Batch, Floats, Ints]:
@@ -122,9 +125,9 @@ def _without_dropped(live: Groups, rows: Batch, until: Floats, origin: Ints, whi
     return rows.part(which), until[which], origin[which] if len(origin) else origin
 
 
-def screen(live: Groups, rows: Batch, origin: Ints) -> tuple[Flags, Floats, Flags]:
+def screen(live: Groups, rows: Arrivals) -> tuple[Flags, Floats, Flags]:
     """As `kernels.tick.screen`, of one group."""
-    until, _ = _admitted(live, _arrivals(rows, origin))
+    until, _ = _admitted(live, rows)
     stay = until < rows.expires
     bounds_only = (rows.uncertain.start == BOUNDS_ONLY).any(axis=1)
     return stay, until, stay & bounds_only & (until <= live.slots.groups["now"][0])
@@ -181,10 +184,12 @@ def settle(live: Groups, g: int) -> bool:
     return any(heavy for _, heavy, _ in found)
 
 
-def _arrivals(rows: Batch, origin: Ints) -> Arrivals:
-    return Arrivals(
-        rows.uncertain, rows.arrived, rows.expires, rows.raw, np.empty(0), origin, np.array([0, len(rows.arrived)])
-    )
+def arrivals_of(
+    rows: Batch, begin: Ints, origin: Ints = NO_SLOTS, until: Floats = NOT_SCREENED, screened: Flags | None = None
+) -> Arrivals:
+    """Rows as kernels see them; screened: None: of no group."""
+    screened = np.zeros(max(len(begin) - 1, 0), np.bool_) if screened is None else screened
+    return Arrivals(rows.uncertain, rows.arrived, rows.expires, rows.raw, until, origin, begin, screened)
 
 
 def _sorted(*boxes: tuple[Floats, Words, Ints]) -> list[SortedCorners]:

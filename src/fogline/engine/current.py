@@ -24,14 +24,13 @@ of the current rows alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from fogline.arrays import (
     BOUNDS_ONLY,
     SHARED,
-    Arrivals,
     Batch,
     Flags,
     Floats,
@@ -39,12 +38,12 @@ from fogline.arrays import (
     Ints,
     Objects,
     Removals,
-    Revisions,
     Round,
     UncertainRows,
 )
+from fogline.engine.bulk import arrivals_of
 from fogline.engine.group import Group, Incoming, WindowGroup
-from fogline.engine.groups import NOT_SCREENED, Changes, Live
+from fogline.engine.groups import Changes, Live
 from fogline.engine.revise import Fill
 from fogline.engine.slots import NO_SLOTS, Slots, longer
 from fogline.kernels.latest import OVER, current, hand_over_now
@@ -54,6 +53,9 @@ from fogline.kernels.uncertain import dense, extent
 from fogline.kernels.words import words
 from fogline.query import Query
 from fogline.rows.names import Contents
+
+if TYPE_CHECKING:
+    from fogline.impute.chain import Chain
 
 NO_VERSION = np.iinfo(np.int64).min
 FORGET_FROM = 64  # fewer markers than this are not worth looking at
@@ -266,12 +268,12 @@ class Current(Live):
         expired: Ints = NO_SLOTS
         while True:
             s.make_room(rows)
-            arrivals = Arrivals(rows.uncertain, rows.arrived, rows.expires, rows.raw, NOT_SCREENED, NO_SLOTS, NO_SLOTS)
+            coming = arrivals_of(rows, NO_SLOTS)
             turn = Round(
                 self.now, self.next_expiry, self.opened, *leaving, pending, went, closed, before, after, new, report
             )
             s.room_for_changes(2 * len(self.opened) + len(rows.id) + len(went) + len(closed))
-            left, met, judged = current(s.live_set(), s.guards, arrivals, turn, self.limits, s.scratch, s.changes)
+            left, met, judged = current(s.live_set(), s.guards, coming, turn, self.limits, s.scratch, s.changes)
             pending, came, self.opened, went, gone, s.pool, groups["soon"] = met
             self._opened_since += len(came)
             if n := len(rows.id):
@@ -536,27 +538,9 @@ def _contents(rows: Batch, points: bool) -> Contents:
 # --- The group of a query ---------------------------------------------------------------------------------------------
 
 
-class Filling(Protocol):
-    """What fills the gaps of rows: see `impute.chain`."""
-
-    @property
-    def width(self) -> int:
-        """How many numbers are kept of a row."""
-
-    @property
-    def shared(self) -> UncertainRows | None:
-        """The lists of values that cells of many rows share."""
-
-    def fill_sharing(self, uncertain: UncertainRows, known: Floats, gaps: Flags) -> UncertainRows:
-        """Rows with distributions in place of bounds."""
-
-    def note(self, known: Floats, revisions: Revisions) -> Floats:
-        """What is known of rows after revisions."""
-
-
 def new_group(
     query: Query,
-    chain: Filling | None,
+    chain: Chain | None,
     instances: int,
     remember: float,
     *,

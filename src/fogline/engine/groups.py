@@ -47,6 +47,7 @@ from fogline.arrays import (
     unshared,
 )
 from fogline.engine import bulk
+from fogline.engine.bulk import arrivals_of
 from fogline.engine.revise import Fill, Note, fill_within, revise
 from fogline.engine.slots import MOST_SUMMED, NO_SLOTS, Slots, ranges
 from fogline.errors import SnapshotError
@@ -57,7 +58,7 @@ from fogline.kernels.uncertain import copy_sharing
 from fogline.query import TOLERANCE
 
 Changes = Any  # (n,) CHANGE
-NOT_SCREENED: Floats = np.empty(0)
+NO_INSTANTS: Floats = np.empty(0)
 SHADOWED = ("max_corner", "min_corner", "guard", "joint")  # kept out for life: by Lemma 2, Lemma 3, one, several
 COMPACT_FROM = 64  # fewer slots than this are not worth closing gaps for
 WASTE = 2  # gaps are closed when there are so many slots for each row
@@ -119,6 +120,7 @@ class Groups:
         self._nothing = no_rows(d)
         self._all, self._none = np.arange(groups), np.zeros(groups + 1, np.int64)  # all groups; rows of none
         self._unscreened = np.zeros(groups, np.bool_)
+        self._nobody = arrivals_of(self._nothing, self._none, screened=self._unscreened)
 
     def _new_slots(self, d: int, known: int, shared: UncertainRows | None, groups: int) -> Slots:
         return Slots(d, self.limits.instances, known, shared, groups)
@@ -132,71 +134,68 @@ class Groups:
         `begin` (groups + 1,): where the rows of each group begin. `origin`: the slots that rows come from, of their
         group's own, if they were there before. Returns what changed, until the next step.
         """
-        until, screened = NOT_SCREENED, self._unscreened
+        coming = arrivals_of(rows, begin, origin, screened=self._unscreened)
         if self.fill is not None and len(rows.arrived):
             bounds = kernels.rows_with_bounds(rows.uncertain.start)
             if bounds.any():
                 self.slots.of.now[which] = now
-                rows, begin, origin, until, screened = self._screen(rows, begin, origin, bounds)
-        return self._run(which, now, rows, begin, until, screened, origin)
+                rows, coming = self._screen(rows, coming, bounds)
+        return self._run(which, now, rows, coming)
 
-    def _run(
-        self,
-        which: Ints,
-        now: Floats,
-        rows: Batch,
-        begin: Ints,
-        until: Floats,
-        screened: Flags,
-        origin: Ints,
-        report: bool = True,
-    ) -> Changes:
-        """`tick`, again and again until nothing is left to do; see there. Nearly always that is once."""
+    def _run(self, which: Ints, now: Floats, rows: Batch, coming: Arrivals, *, report: bool = True) -> Changes:
+        """`tick`, again and again until nothing is left to do; see there. Nearly always that is once.
+
+        `now`: of these groups; empty: they go on at the same instant. `coming`: the rows as kernels see them.
+        """
         s, end, began = self.slots, 0, None
-        judge, met = self.settled is None, False
-        if len(rows.arrived) >= bulk.ROWS and len(begin) == 2 and judge:
+        work = Work(which, now, judge=self.settled is None, report=report, met=False)
+        if len(rows.arrived) >= bulk.ROWS and len(self._all) == 1 and work.judge:
             s.of.now[:] = now
-            rows, until, origin = bulk.meet(self, rows, until if screened[0] else NOT_SCREENED, origin)
-            begin, screened, judge, met = np.array([0, len(rows.arrived)]), np.ones(1, np.bool_), False, True
+            rows, coming = bulk.meet(self, rows, coming)
+            work = work._replace(judge=False, met=True)
         while True:
-            s.make_room(rows, begin)
-            coming = Arrivals(rows.uncertain, rows.arrived, rows.expires, rows.raw, until, origin, begin)
-            work = Work(which, now, screened, judge, report, met)
+            s.make_room(rows, coming.begin)
             most, end = kernels.tick(s.seen(), coming, work, self.limits, s.changes, end)
-            s.name(rows, which)
+            s.name(rows, work.which)
             if most == kernels.DONE:
                 if began is not None and self.settled is not None:
                     self.settled(perf_counter() - began)
                 return s.changes[:end]
-            left = s.groups["left"][which]
-            rows, begin, until, screened, origin = self._nothing, self._none, NOT_SCREENED, self._unscreened, NO_SLOTS
-            now, met, crowded = NOT_SCREENED, False, which[left == kernels.CROWD]
             if most == kernels.MET:
-                began, judge = perf_counter(), True
-                crowded = which if self.settled is None else crowded
-            heavy = [g for g in crowded.tolist() if bulk.settle(self, g)]
-            for g in heavy + which[left == kernels.BRACKET].tolist():
-                self._judge_heavy(g)
-            if (grow := left == kernels.GROW).any():
-                s.room_for_sums(int(s.groups["sums"][which[grow]].sum()))
-                s.room_for_changes(end + int(s.groups["changes"][which[grow]].sum()))
-            if (fill := left == kernels.FILL).any():
-                rows, begin, origin = self._again(which[fill])
-            which = which[left != kernels.DONE]
+                began = perf_counter()
+            rows, coming, work = self._go_on(work, most, end)
 
-    def _screen(self, rows: Batch, begin: Ints, origin: Ints, bounds: Flags) -> tuple[Batch, Ints, Ints, Floats, Flags]:
+    def _go_on(self, work: Work, most: int, end: int) -> tuple[Batch, Arrivals, Work]:
+        """Do of a tick what no kernel does. Returns what a further call is to do, and with which rows.
+
+        `most`: the greatest of what the groups have left to do; `end`: where changes end so far.
+        """
+        s, which = self.slots, work.which
+        left = s.groups["left"][which]
+        crowded = which if most == kernels.MET and self.settled is None else which[left == kernels.CROWD]
+        heavy = [g for g in crowded.tolist() if bulk.settle(self, g)]
+        for g in heavy + which[left == kernels.BRACKET].tolist():
+            self._judge_heavy(g)
+        if (grow := left == kernels.GROW).any():
+            s.room_for_sums(int(s.groups["sums"][which[grow]].sum()))
+            s.room_for_changes(end + int(s.groups["changes"][which[grow]].sum()))
+        rows, coming = self._nothing, self._nobody
+        if (fill := left == kernels.FILL).any():
+            rows, coming = self._again(which[fill])
+        judge = work.judge or most == kernels.MET
+        return rows, coming, Work(which[left != kernels.DONE], NO_INSTANTS, judge, work.report, met=False)
+
+    def _screen(self, rows: Batch, coming: Arrivals, bounds: Flags) -> tuple[Batch, Arrivals]:
         """Rows with bounds only: drop the surely dominated, and fill those that no row surely dominates now.
 
-        Returns the rows, where each group's begin, their slots of origin, until when they are surely dominated, and for
-        which groups that is known. It is not where boxes are narrower now.
+        Of groups in which boxes are narrower now it is not known until when rows are surely dominated.
         """
-        s, groups = self.slots, self.slots.groups
-        s.make_room(rows, begin)
-        group = np.repeat(self._all, np.diff(begin))
-        coming = Arrivals(rows.uncertain, rows.arrived, rows.expires, rows.raw, NOT_SCREENED, origin, begin)
+        s, groups, origin = self.slots, self.slots.groups, coming.origin
+        s.make_room(rows, coming.begin)
+        group = np.repeat(self._all, np.diff(coming.begin))
         some = np.unique(group[bounds])
         if len(self._all) == 1 and len(rows.arrived) >= bulk.ROWS:
-            stay, until, needed = bulk.screen(self, rows, origin)
+            stay, until, needed = bulk.screen(self, coming)
         else:
             stay, until, needed = kernels.screen(s.seen(), coming, some)
         screened = np.zeros(len(groups), np.bool_)
@@ -205,7 +204,7 @@ class Groups:
             rows, narrower = self._known_better(rows, group, needed)
             screened[narrower] = False
         if stay.all():
-            return rows, begin, origin, until, screened
+            return rows, arrivals_of(rows, coming.begin, origin, until, screened)
         gone = np.bincount(group[~stay], minlength=len(groups))
         groups["forgotten"] += gone
         groups["spatial"] += gone
@@ -214,7 +213,8 @@ class Groups:
             groups["spatial"] -= np.count_nonzero(s.columns.counted[before[before >= 0]])
             origin = origin[stay]
         begin = np.concatenate(([0], np.cumsum(np.bincount(group[stay], minlength=len(groups)))))
-        return rows.part(np.flatnonzero(stay)), begin, origin, until[stay], screened
+        rows = rows.part(np.flatnonzero(stay))
+        return rows, arrivals_of(rows, begin, origin, until[stay], screened)
 
     def _known_better(self, rows: Batch, group: Ints, which: Flags) -> tuple[Batch, Ints]:
         """The rows, with distributions in place of bounds where `which`; and groups in which boxes became narrower."""
@@ -228,7 +228,7 @@ class Groups:
         cells = gaps & ((uncertain.lo > rows.uncertain.lo) | (uncertain.hi < rows.uncertain.hi))
         return rows._replace(uncertain=uncertain), group[cells.any(axis=1)]
 
-    def _again(self, which: Ints) -> tuple[Batch, Ints, Ints]:
+    def _again(self, which: Ints) -> tuple[Batch, Arrivals]:
         """The rows of these groups that are no longer surely dominated, on their way in again, better known."""
         s, groups = self.slots, self.slots.groups
         size, first = groups["unfilled"][which], groups["first"][which]
@@ -237,7 +237,8 @@ class Groups:
         rows = s.again(slots)
         s.columns.expires[slots] = -np.inf
         begin = np.concatenate(([0], np.cumsum(np.bincount(group, minlength=len(groups)))))
-        return self._known_better(rows, group, np.ones(len(slots), np.bool_))[0], begin, own
+        rows, _ = self._known_better(rows, group, np.ones(len(slots), np.bool_))
+        return rows, arrivals_of(rows, begin, own)
 
     def _judge_heavy(self, g: int, opened: Ints | None = None) -> None:
         """Judge rows of very many instances against all that are open, by bounds.
@@ -300,9 +301,7 @@ class Groups:
 
     def judge_due(self, which: Ints) -> None:
         """Judge the rows of these groups that wait for it, without a tick."""
-        self._run(
-            which, NOT_SCREENED, self._nothing, self._none, NOT_SCREENED, self._unscreened, NO_SLOTS, report=False
-        )
+        self._run(which, NO_INSTANTS, self._nothing, self._nobody, report=False)
 
     def answers(self) -> Ints:
         """(3, groups) how many rows are in the answer, of how many only bounds are known, how many are undecided."""
@@ -404,8 +403,7 @@ class Live(Groups):
             needed = int(s.groups["imputed"][0])
             s.columns.state[which] = DEAD
             s.work[UNFILLED, : len(which)], s.groups["unfilled"] = which, len(which)
-            rows, begin, origin = self._again(self._all)
-            self._run(self._all, NOT_SCREENED, rows, begin, NOT_SCREENED, self._unscreened, origin, report=False)
+            self._run(self._all, NO_INSTANTS, *self._again(self._all), report=False)
             s.groups["imputed"] = needed
 
     def members(self) -> Ints:

@@ -1,6 +1,6 @@
 """What imputers make of rows: they look at those with gaps once, give bounds, and distributions when these are needed.
 
-What they keep of a row (`known`) travels with it. Which rows count is decided elsewhere: see `fogline.intake`.
+What they keep of a row (`known`) travels with it. Which rows count is decided elsewhere: see `fogline.intake.take`.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from fogline.repository.repository import Repository
 from fogline.rows.reader import Decoded
 
 
-class Looked(NamedTuple):
-    """Rows that imputers have looked at. Cells that they have yet to fill are NaN in `uncertain`."""
+class ImputedRows(NamedTuple):
+    """Rows that imputers have looked at, then bounded or filled. Cells that they have yet to, or cannot, are NaN."""
 
     uncertain: UncertainRows  # n rows
     lacking: Ints  # (m,) those with gaps
     known: Floats  # (m, width) what imputers keep of these
 
-    def part(self, which: Ints) -> Looked:
+    def part(self, which: Ints) -> ImputedRows:
         """Some of the rows."""
         number = np.full(len(self.uncertain.lo), -1)
         number[self.lacking] = np.arange(len(self.lacking))
         found = number[which]
-        return Looked(self.uncertain.part(which), np.flatnonzero(found >= 0), self.known[found[found >= 0]])
+        return ImputedRows(self.uncertain.part(which), np.flatnonzero(found >= 0), self.known[found[found >= 0]])
 
     def of_all(self) -> Floats:
         """(n, width) what is kept of every row: nothing of complete ones."""
@@ -47,7 +47,7 @@ def look(
     context: Floats | None = None,
     *,
     at_once: bool = True,
-) -> Looked:
+) -> ImputedRows:
     """Let the imputers look at the rows `which` (None: all). `context`: (n, w) what their sensors have read before.
 
     Imputers that cannot wait fill their cells, unless they have done so before (`at_once` is False); they may refuse
@@ -55,34 +55,36 @@ def look(
     """
     uncertain = rows.uncertain if which is None else rows.uncertain.part(which)
     if chain is None and not rows.gaps:
-        return Looked(uncertain, np.empty(0, np.int64), np.empty((0, 0)))
+        return ImputedRows(uncertain, np.empty(0, np.int64), np.empty((0, 0)))
     missing = np.isnan(uncertain.lo)
     lacking = np.flatnonzero(missing.any(axis=1))
     if chain is None or not len(lacking):
-        return Looked(uncertain, lacking, np.empty((len(lacking), 0 if chain is None else chain.width)))
+        return ImputedRows(uncertain, lacking, np.empty((len(lacking), 0 if chain is None else chain.width)))
     few, near = uncertain.part(lacking), None if context is None else context[lacking]
     source = lacking if which is None else which[lacking]
     values = chain.values(few, rows.raw[source])
     evidence = Evidence(values, missing[lacking], rows.source, source, near, rows.refused)
     known = chain.evidence(evidence)
     answered = chain.at_once(evidence, known, few) if at_once else few
-    return Looked(uncertain if answered is few else put(uncertain, lacking, answered), lacking, known)
+    return ImputedRows(uncertain if answered is few else put(uncertain, lacking, answered), lacking, known)
 
 
-def bounded(chain: Chain | None, looked: Looked, *, rough: bool = False) -> UncertainRows:
+def bounded(chain: Chain | None, rows: ImputedRows, *, rough: bool = False) -> ImputedRows:
     """The rows with bounds for their gaps; still NaN where no imputer is able."""
-    if chain is None or not len(looked.lacking):
-        return looked.uncertain
-    few = looked.uncertain.part(looked.lacking)
-    return put(looked.uncertain, looked.lacking, chain.bound(few, looked.known, np.isnan(few.lo), rough=rough))
+    if chain is None or not len(rows.lacking):
+        return rows
+    few = rows.uncertain.part(rows.lacking)
+    few = chain.bound(few, rows.known, np.isnan(few.lo), rough=rough)
+    return rows._replace(uncertain=put(rows.uncertain, rows.lacking, few))
 
 
-def filled(chain: Chain, looked: Looked) -> UncertainRows:
+def filled(chain: Chain, rows: ImputedRows) -> ImputedRows:
     """The rows with distributions for their gaps; still NaN where no imputer is able."""
-    if not len(looked.lacking):
-        return looked.uncertain
-    few = bounded(chain, looked).part(looked.lacking)
-    return put(looked.uncertain, looked.lacking, chain.fill_sharing(few, looked.known, few.start == BOUNDS_ONLY))
+    if not len(rows.lacking):
+        return rows
+    few = bounded(chain, rows).uncertain.part(rows.lacking)
+    few = chain.fill_sharing(few, rows.known, few.start == BOUNDS_ONLY)
+    return rows._replace(uncertain=put(rows.uncertain, rows.lacking, few))
 
 
 def put(uncertain: UncertainRows, rows: Ints, few: UncertainRows) -> UncertainRows:
@@ -122,13 +124,11 @@ def needs_of(chain: Chain | None, rows: Decoded, which: Ints | None, left_out: F
     return chain.needs(Evidence(values, missing, rows.source, which))
 
 
-def unfilled(
-    uncertain: UncertainRows, looked: Looked, raw: Floats, query: Query, repository: Repository | None
-) -> dict[int, str]:
+def unfilled(rows: ImputedRows, raw: Floats, query: Query, repository: Repository | None) -> dict[int, str]:
     """The rows that have a gap although they were bounded, each with why it is rejected; raw (n, d): as they came."""
-    rows, attributes = np.nonzero(np.isnan(uncertain.lo[looked.lacking]))
+    which, attributes = np.nonzero(np.isnan(rows.uncertain.lo[rows.lacking]))
     reasons: dict[int, str] = {}
-    for row, j in zip(looked.lacking[rows].tolist(), attributes.tolist(), strict=True):
+    for row, j in zip(rows.lacking[which].tolist(), attributes.tolist(), strict=True):
         reasons.setdefault(row, why_rejected(query, j, raw[row, j], repository))
     return reasons
 

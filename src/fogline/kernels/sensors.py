@@ -72,7 +72,7 @@ class Candidates(NamedTuple):
     3. KNOWN: its sensor has had a row of that instant before (only where later rows do not correct earlier ones).
     4. TAKEN: it counts.
 
-    Only taken rows that may be readings become part of what is kept. See `fogline.intake` for what follows of it.
+    Only taken rows that may be readings become part of what is kept. See `fogline.intake.take` for what follows of it.
     """
 
     stamp: Ints  # (n,) rows that share a stamp have one number, and the best of them comes first; NONE: no other has it

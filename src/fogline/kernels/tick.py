@@ -323,7 +323,7 @@ def rows_of(rows, g, screened):
     return Arrivals(
         UncertainRows(u.lo[a:b], u.hi[a:b], u.start[a:b], u.size[a:b], u.value, u.weight, u.tail),
         rows.arrived[a:b], rows.expires[a:b], rows.raw[a:b], rows.until[a:known], rows.origin[a:returning],
-        rows.begin[g : g + 2],
+        rows.begin[g : g + 2], rows.screened[g : g + 1],
     )  # fmt: skip
 
 
@@ -361,7 +361,7 @@ def meet(live, rows, group, lists, ends, met, instances):
 
 
 @inner
-def decide(live, group, lists, ends, limits, pruned, room):
+def settle(live, group, lists, ends, limits, pruned, room):
     """The members' sums follow what came and went; open rows that are no longer known to be out are judged."""
     columns, used = live.columns, group.used
     if group.came > 0 or group.went > 0:
@@ -401,7 +401,7 @@ def _tick(uncertain, columns, sums, rest, row_uncertain, rows, work, limits, cha
             group.now, group.new = todo.now[n], used
         lists = these.lists[:, first : first + group.room]
         live = live_set(these, g)
-        rows_there = rows_of(coming, g, todo.screened[g])
+        rows_there = rows_of(coming, g, coming.screened[g])
         which = meet(live, rows_there, group, lists, these.ends, todo.met, bounds.instances)
         for k in range(which.shape[0]):
             these.source[first + used + k] = coming.begin[g] + which[k]
@@ -411,7 +411,7 @@ def _tick(uncertain, columns, sums, rest, row_uncertain, rows, work, limits, cha
         elif not todo.judge:
             group.left = MET
         else:
-            group.left = decide(live, group, lists, these.ends, bounds, these.pruned[g], these.scratch)
+            group.left = settle(live, group, lists, these.ends, bounds, these.pruned[g], these.scratch)
         if group.left == DONE and todo.report:
             found = lists[NEAR]
             group.changes = changed(live.columns, range(group.used), bounds.tolerance, found)

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fogline.arrays import BOUNDS_ONLY, Flags, Floats, Ints, UncertainRows
-from fogline.impute.fill import Looked, bounded, look, unfilled
+from fogline.impute.fill import ImputedRows, bounded, look, unfilled
 from fogline.impute.protocol import Evidence
 from fogline.impute.scores import Sums, add
 from fogline.impute.scoring import Scorer
@@ -214,7 +214,7 @@ class Screening:
 
     def _bounds(
         self, piece: DecodedRows, context: Floats | None, left_out: Sequence[int]
-    ) -> tuple[Ints | None, Looked]:
+    ) -> tuple[Ints | None, ImputedRows]:
         """Which rows can be taken (None: all), and these with rough bounds for what they lack.
 
         Those with a gap that nothing can fill are refused, then copies of others.
@@ -222,12 +222,11 @@ class Screening:
         rows, chain, which = piece.rows, self.chain, piece.rows.left()
         if not self.imputes:  # copies, too, wait for the moment they are due
             uncertain = rows.uncertain if which is None else rows.uncertain.part(which)
-            return which, Looked(uncertain, np.empty(0, np.int64), np.empty((0, self.plan.width)))
+            return which, ImputedRows(uncertain, np.empty(0, np.int64), np.empty((0, self.plan.width)))
         near = context if context is None or which is None else context[which]
-        looked = look(chain, rows, which, near, at_once=False)
-        looked = looked._replace(uncertain=bounded(chain, looked, rough=True))
+        looked = bounded(chain, look(chain, rows, which, near, at_once=False), rough=True)
         raw = rows.raw if which is None else rows.raw[which]
-        for k, reason in unfilled(looked.uncertain, looked, raw, self.query, self.plan.repository).items():
+        for k, reason in unfilled(looked, raw, self.query, self.plan.repository).items():
             rows.refused.setdefault(k if which is None else int(which[k]), reason)
         self._refuse_copies(piece)
         left = rows.left()

@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Flags, Floats, Ints, Revisions, objects
-from fogline.carry import Coming, carry_over, join_standing, standing_of
 from fogline.engine.group import Group
 from fogline.impute.fill import needs_of, put, why_rejected
 from fogline.impute.scoring import Scorer
-from fogline.intake import refused_first
+from fogline.intake.carry import Coming, carry_over, join_standing, standing_of
+from fogline.intake.take import refused_first
 from fogline.kernels.sensors import COPY, TAKEN, UNABLE
 from fogline.pipeline.decode import DecodedRows, Decoder, Rows, asked_at_once, copies_in
 from fogline.pipeline.exchange import BucketRows, GroupRejects, GroupRows, RowBlock, concat

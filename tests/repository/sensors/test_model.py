@@ -14,7 +14,7 @@ import fogline as fl
 from fogline.errors import HistoryError, RuleError, SnapshotError
 from fogline.impute.chain import chain_of
 from fogline.impute.fill import bounded
-from fogline.intake import Intake
+from fogline.intake.take import Intake
 from fogline.kernels import forest
 from fogline.kernels import sensors as memory
 from fogline.repository.history import read_history
@@ -318,8 +318,9 @@ def test_bounds_are_the_ends_of_what_is_filled_in_and_rough_ones_lie_beyond():
     assert chain is not None
     intake = Intake(chain, eager=True, scoring=False)
     named = Reader(query).read(walks(steps=50, begin=200, gaps=0.3), Kinds())
-    looked, filled, *_ = intake.take(named, None, sensor_names(named.id), [])
-    exact, rough = bounded(chain, looked), bounded(chain, looked, rough=True)
+    imputed, *_ = intake.take(named, None, sensor_names(named.id), [])
+    filled, looked = imputed.uncertain, imputed._replace(uncertain=named.uncertain)
+    exact, rough = (bounded(chain, looked, rough=each).uncertain for each in (False, True))
     np.testing.assert_array_equal(exact.lo, filled.lo)
     np.testing.assert_array_equal(exact.hi, filled.hi)
     assert (rough.lo <= filled.lo).all()

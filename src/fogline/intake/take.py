@@ -15,32 +15,42 @@ Removals are set apart. With `carry` a row gets cells of the row that it replace
 that runs ahead of its group is HELD before rule 2 (`pipeline.clock_guard`). The stages of a pipeline apply the same
 rules by the same functions: `copies_of`, `needs_of`, `Chain.undecided`, `Chain.take`, `refused_first`.
 
-A call has two steps. `decide` applies rules 1 to 3 and finds the copies; it changes nothing of the monitor. `apply`
-does the rest. Rules 4 and 5 belong to it: whether they apply may depend on what the row's sensor has read, and so on
-which earlier rows count. One walk over the sensors' readings decides row by row, in the order of time
-(`SensorState.take`), and the rows that count join the readings on the way; to decide first and apply then would be the
-same walk twice. What can raise an error is in `decide`, so a call that raises has changed nothing. (A user's imputer
-that can wait may raise later: see `Monitor._unchanged_if_it_fails`.)
+A call has two steps. `sift` applies rules 1 to 3 and finds the copies; it changes nothing of the monitor. `settle`
+applies the rest: whether rules 4 and 5 do may depend on what the row's sensor has read, and so on which earlier rows
+count. One walk over the sensors' readings decides row by row, in the order of time (`SensorState.take`), and the rows
+that count join the readings on the way; to decide first and apply then would be the same walk twice. What can raise an
+error is in `sift`, so a call that raises has changed nothing. (A user's imputer that can wait may raise later: see
+`Monitor._saved`.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from warnings import warn
 
 import numpy as np
 
 from fogline.arrays import Batch, Flags, Floats, Ints, Removals, Revisions, UncertainRows, objects
-from fogline.carry import Coming, Standing, carry_over, join_standing, standing_of
 from fogline.engine.group import NOTHING, Incoming
 from fogline.errors import RowsRejectedWarning
 from fogline.impute.chain import Chain
-from fogline.impute.fill import Looked, bounded, filled, filled_at_once, look, needs_of, put, unfilled, why_rejected
+from fogline.impute.fill import (
+    ImputedRows,
+    bounded,
+    filled,
+    filled_at_once,
+    look,
+    needs_of,
+    put,
+    unfilled,
+    why_rejected,
+)
 from fogline.impute.protocol import Evidence
 from fogline.impute.scores import Sums, add
 from fogline.impute.scoring import Scorer
+from fogline.intake.carry import Coming, Standing, carry_over, join_standing, standing_of
 from fogline.kernels.sensors import COPY, TAKEN, UNABLE
 from fogline.kernels.uncertain import extent
 from fogline.repository.sensors.gaps import Revised, gaps_of
@@ -59,8 +69,8 @@ NO_ROWS: Ints = np.empty(0, np.int64)
 def take(monitor: Monitor, read: Decoded) -> dict[Key, Incoming]:
     """Decide what becomes of each row of a call, and count it. Returns what comes to each group."""
     call = _LatestCall(monitor, read) if monitor.query.latest else _Call(monitor, read)
-    decision = call.decide()
-    taken, refused = call.apply(decision), read.refused
+    call.sift()
+    taken, refused = call.settle(), read.refused
     if monitor.repository is None and call.unfilled is not None and not monitor.warned:
         warn(
             f"row {read.id[call.unfilled]!r} is rejected, as every row is with a gap that nothing fills: "
@@ -122,15 +132,6 @@ def refused_first(chain: Chain | None, needs: Flags, unable: Flags, carried: Int
 # --- what a monitor remembers of rows ---
 
 
-class Imputed(NamedTuple):
-    """Rows of a call as their groups take them, after the walk over their sensors' readings."""
-
-    looked: Looked
-    uncertain: UncertainRows  # NaN where no imputer is able
-    revised: Revised | None  # the gaps that they revise; None: there is no hindsight
-    fate: Ints  # (n,) TAKEN, UNABLE, COPY or KNOWN, see `kernels.sensors.Candidates`
-
-
 class Intake:
     """What a monitor keeps of all its rows: its sensors' readings, and the scores of imputers on hidden values."""
 
@@ -142,18 +143,20 @@ class Intake:
 
     def take(
         self, rows: Decoded, which: Ints | None, sensors: Sequence[Any], copies: Copies, stale: Flags | None = None
-    ) -> Imputed:
+    ) -> tuple[ImputedRows, Revised | None, Ints]:
         """Decide which of the rows `which` (None: all) count, and impute them. Those join their sensors' readings.
 
         sensors: the names of their sensors; empty, where none are remembered. copies: positions in `which`.
         stale (which,): rows whose gaps do not matter.
+
+        Returns the rows, the gaps that they revise (None: there is no hindsight), and (which,) their fates: TAKEN,
+        UNABLE, COPY or KNOWN, see `kernels.sensors.Candidates`.
         """
         context, revised, fate = self._pass_sensors(rows, which, sensors, copies, stale)
         looked = look(self.chain, rows, which, context, at_once=False)
-        eager = self.chain if self.eager else None
-        uncertain = bounded(self.chain, looked) if eager is None else filled(eager, looked)
+        imputed = filled(self.chain, looked) if self.chain is not None and self.eager else bounded(self.chain, looked)
         hindsight = self.chain is not None and self.chain.hindsight
-        return Imputed(looked, uncertain, revised if hindsight else None, fate)
+        return imputed, revised if hindsight else None, fate
 
     def unable(self, rows: Decoded, which: Ints, sensors: Sequence[Any], stale: Flags, needs: Flags) -> Flags:
         """(which,) rows with gaps that nothing can fill, if all of them were taken; nothing changes. See `needs_of`."""
@@ -195,38 +198,32 @@ class Intake:
 # --- one call of a monitor ---
 
 
-class Decision(NamedTuple):
-    """Which rows of a call are left after rules 1 to 3."""
-
-    which: Ints | None  # (m,) in the order in which they are taken; None: all, as they came
-    copies: Copies  # positions in `which`
-    imputed: Flags | None = None  # (m, columns) with `carry`: cells that nothing was carried over to
-
-
 class _Call:
     """The rows of a call, where every row counts for itself."""
 
     def __init__(self, monitor: Monitor, read: Decoded) -> None:
         self.monitor, self.rows = monitor, read
+        self.which: Ints | None = None  # (m,) the rows left by rules 1 to 3, as they are taken; None: all, as they came
+        self.copies: Copies = []  # positions in `which`
         self.keys: Sequence[Key] | None = list(zip(*read.by, strict=True)) if monitor.query.by else None
         self.unfilled: int | None = None  # the first row that is rejected for a gap
         self.incomplete = 0  # rows whose gaps were filled
 
-    def decide(self) -> Decision:
+    def sift(self) -> None:
         """Apply rules 1 to 3, and find copies. `rows` then has what is carried over, and what imputers gave at once."""
         self._refuse_entered()
         self.rows = filled_at_once(self.monitor.chain, self.rows, self.rows.left())
-        which = self.rows.left()
-        return Decision(which, self.copies(which, None))
+        self.which = self.rows.left()
+        self.copies = self.copies_among(self.which, None)
 
-    def apply(self, decision: Decision) -> dict[Key, Incoming]:
-        """Let the rows pass their sensors. Returns what comes to each group."""
-        rows, (which, copies, _) = self.rows, decision
-        known, (_, uncertain, revised, fate) = self._take(which, copies)
+    def settle(self) -> dict[Key, Incoming]:
+        """Apply rules 4 to 6: the rows pass their sensors. Returns what comes to each group."""
+        rows, which = self.rows, self.which
+        imputed, revised, fate = self._impute(which)
         numbers = np.arange(len(fate)) if which is None else which
-        if copies:
+        if self.copies:
             rows.refused.update((k, DUPLICATE) for k in numbers[fate == COPY].tolist())
-        batch = self.batch(which, known, uncertain)
+        batch = self.batch(which, imputed.of_all(), imputed.uncertain)
         revisions, readings = self._revisions(numbers, revised)
         if (left := rows.left()) is not None and len(left) < len(numbers):  # some are rejected by now
             batch, numbers = batch.part(np.flatnonzero(np.isin(numbers, left))), left
@@ -262,7 +259,7 @@ class _Call:
                 out[behind[at]] = group.knows(self.ids(some), *stamps)
         return out
 
-    def copies(self, which: Ints | None, version: Ints | None) -> Copies:
+    def copies_among(self, which: Ints | None, version: Ints | None) -> Copies:
         """Of the rows `which`, in their order, those that share a stamp: their positions, the best first."""
         names = self.names(which)
         if len(set(names)) == len(names):  # nearly always
@@ -275,18 +272,17 @@ class _Call:
         every = Contents(rows.raw, rows.expires, rows.uncertain, np.array(self.monitor.query.signs))
         return every if which is None else every.part(which)
 
-    def _take(self, which: Ints | None, copies: Copies, stale: Flags | None = None) -> tuple[Floats, Imputed]:
-        """What imputers keep of these rows, and the rows imputed. A row with a gap that nothing can fill is refused."""
+    def _impute(self, which: Ints | None, stale: Flags | None = None) -> tuple[ImputedRows, Revised | None, Ints]:
+        """See `Intake.take`. A row with a gap that nothing can fill is refused."""
         monitor, rows, every = self.monitor, self.rows, slice(None) if which is None else which
-        found = monitor.intake.take(rows, which, self.sensors(which), copies, stale)
-        looked, uncertain, _, fate = found
-        if len(looked.lacking):
-            for k, reason in unfilled(uncertain, looked, rows.raw[every], monitor.query, monitor.repository).items():
+        imputed, revised, fate = monitor.intake.take(rows, which, self.sensors(which), self.copies, stale)
+        if len(imputed.lacking):
+            for k, reason in unfilled(imputed, rows.raw[every], monitor.query, monitor.repository).items():
                 if fate[k] != COPY and (stale is None or not stale[k]):
                     self.refuse_gap(k if which is None else int(which[k]), reason)
-            done = ~np.isnan(uncertain.lo[looked.lacking]).any(axis=1) & (fate[looked.lacking] != COPY)
+            done = ~np.isnan(imputed.uncertain.lo[imputed.lacking]).any(axis=1) & (fate[imputed.lacking] != COPY)
             self.incomplete += int(np.count_nonzero(done))
-        return looked.of_all(), found
+        return imputed, revised, fate
 
     def refuse_gap(self, i: int, reason: str) -> None:
         """Refuse a row with a gap that nothing can fill."""
@@ -356,29 +352,30 @@ class _LatestCall(_Call):
         first, last = extent(read.arrived) if n else (0.0, 0.0)
         self.oldest = first
         self.as_it_came = version is None and first == last  # then rows are taken in their order
-        self.stale = NO_ROWS  # the rows that are, once it is decided
+        self.stale = NO_ROWS  # the rows that are, once it is known
+        self.imputed: Flags | None = None  # (m, columns) with `carry`: cells that nothing was carried over to
 
-    def decide(self) -> Decision:
+    def sift(self) -> None:
         monitor = self.monitor
         columns = np.array([monitor.query.names.index(name) for name in monitor.query.carry], np.int64)
         if len(columns):
-            which, imputed = self._carry(columns)
-            return Decision(which, [], imputed)
+            self.which, self.imputed = self._carry(columns)
+            return
         if self.rows.gaps:
             self.rows = filled_at_once(monitor.chain, self.rows, self._candidates())
-        which, copies = self._in_turn()
-        return Decision(which, copies)
+        self.which, self.copies = self._in_turn()
 
-    def apply(self, decision: Decision) -> dict[Key, Incoming]:
-        rows, (which, copies, imputed) = self.rows, decision
+    def settle(self) -> dict[Key, Incoming]:
+        rows, which = self.rows, self.which
         assert which is not None
         stale = _among(which, self.stale)
         every = None if len(which) == len(self.gone) and self.as_it_came else which
-        known, (_, uncertain, _, fate) = self._take(every, copies, stale)
-        if imputed is not None:  # what was imputed is no fact, should the next row lack it
-            known = np.hstack((known, imputed))
-        batch = self.batch(every, known, uncertain)._replace(version=self.version[which])
-        if len(self.stale) or rows.refused or copies:
+        found, _, fate = self._impute(every, stale)
+        known = found.of_all()
+        if self.imputed is not None:  # what was imputed is no fact, should the next row lack it
+            known = np.hstack((known, self.imputed))
+        batch = self.batch(every, known, found.uncertain)._replace(version=self.version[which])
+        if len(self.stale) or rows.refused or self.copies:
             stay = ~(stale | _among(which, rows.refused) | (fate == COPY))
             batch, which = batch.part(stay), which[stay]
         removed = np.flatnonzero(self.gone)
@@ -401,7 +398,7 @@ class _LatestCall(_Call):
         self.stale = which[self.known(which, self.version)] if self.oldest <= self.monitor.clock else NO_ROWS
         if not self.as_it_came:
             which = which[np.lexsort((~self.version[which], arrived[which]))]
-        return which, self.copies(which, self.version[which])
+        return which, self.copies_among(which, self.version[which])
 
     def _carry(self, columns: Ints) -> tuple[Ints, Flags]:
         """The rows in turn, one of each stamp, with what they carry over in these columns, then with what imputers give

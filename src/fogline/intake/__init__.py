@@ -1,0 +1,1 @@
+"""Which rows of a call count, and what comes of them to each group?"""
