@@ -76,9 +76,9 @@ class Queries(Mapping[str, Query]):
         return next((query.version for query in self.values() if query.version is not None), None)
 
     @property
-    def lifetime(self) -> Any:
-        """The lifetime of the first query that has one: it shows whether times are numbers or timestamps."""
-        return next((query.lifetime for query in self.values() if query.lifetime is not None), None)
+    def clock_meaning(self) -> str | None:
+        """What the lengths of time of the first query that has any show the times to be; see `Query`."""
+        return next((meaning for query in self.values() if (meaning := query.clock_meaning) is not None), None)
 
     @property
     def latest(self) -> bool:

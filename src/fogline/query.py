@@ -163,6 +163,17 @@ class Query:
         return np.where((values < low) | (values > high), np.nan, values)
 
     @property
+    def longest_life(self) -> float | None:
+        """How long a row may live, in units of the clock: of timestamps microseconds. None: the query does not bound
+        it by time."""
+        return None if self.lifetime is None else _units(self.lifetime)
+
+    @property
+    def clock_meaning(self) -> str | None:
+        """What the query's lengths of time show its times to be: "number" or "timestamp"; None: there are none."""
+        return None if self.lifetime is None else "number" if is_number(self.lifetime) else "timestamp"
+
+    @property
     def lifetime_us(self) -> int | None:
         """The lifetime in microseconds, when it is a duration."""
         return None if self.lifetime is None or is_number(self.lifetime) else duration(self.lifetime)

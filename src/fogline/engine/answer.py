@@ -57,9 +57,8 @@ class Answers:
                 chosen = few(live, found.slots, found.probability, top, self.given[key])
                 found, self.given[key] = found.part(chosen.which), chosen.names
                 counts.append(chosen.stands_for)
-            s, which, same = live.slots, found.slots, np.zeros(len(found.slots), np.int64)
-            columns = found.probability, found.within, s.raw[which]
-            parts.append((key, Delta(live.now, s.id[which], s.columns.arrived[which], same, *columns, same)))
+            same = np.zeros(len(found.slots), np.int64)
+            parts.append((key, live.slots.delta(found.slots, live.now, (same, same, found.probability, found.within))))
             certain.append(found.certainty)
         table = self.tables.build(parts, kinds).drop_columns(["time", "change", *LEAVING])
         table = table.append_column(CERTAINTY, pa.array(np.concatenate(certain), pa.string()))

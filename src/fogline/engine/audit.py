@@ -38,18 +38,14 @@ def measure(group: Group) -> dict[str, int]:
     return {
         "late": group.late,
         "expired_on_arrival": group.expired_on_arrival,
-        "live": live.alive,
-        "answer": len(live.members()),
+        **group.sizes(),
         "shadows": len(live.shadows()),
-        "inexact": len(live.inexact()),
-        "undecided": len(live.undecided()),
         "forgotten": counts.forgotten,
         **{f"pruned_{name}": number for name, number in counts.pruned().items()},
         "evaluations": counts.evaluations,
         "imputed": counts.imputed,
         "revised": counts.revised,
         **group.counters(),
-        **group.sizes(),
     }
 
 

@@ -414,12 +414,12 @@ class LatestGroup(Group):
         return len(self.names.number)
 
     def counters(self) -> dict[str, int]:
-        """What only this kind of group counts, …"""
+        """What only this kind of group counts."""
         return {"stale": self.stale, "removed": self.removed}
 
     def sizes(self) -> dict[str, int]:
-        """… and how large is what only this kind has."""
-        return {"markers": self.markers}
+        """How many rows it has, of which kinds, and how many markers."""
+        return super().sizes() | {"markers": self.markers}
 
     def knows(self, ids: Sequence[Any], time: Floats, version: Ints | None) -> Flags:
         """(n,) which of these rows are stale: older than what is known of their ids."""

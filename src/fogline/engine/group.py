@@ -142,12 +142,12 @@ class Group(ABC):
         return 0
 
     def counters(self) -> dict[str, int]:
-        """What only this kind of group counts, …"""
+        """What only this kind of group counts."""
         return {}
 
     def sizes(self) -> dict[str, int]:
-        """… and how large is what only this kind has."""
-        return {}
+        """How many rows it has, of which kinds."""
+        return {name: int(each[0]) for name, each in self.live.sizes().items()}
 
 
 def _some(come: Timed | None) -> Timed | None:
@@ -364,13 +364,9 @@ def as_delta(tick: float, changes: Changes, live: Live) -> Delta:
     if live.returned is not None:  # a row that was revised lay elsewhere: see `first_dominator`
         changes["dominator"][changes["reason"] == DOMINATED_BY] = NO_DOMINATOR
     changes = in_order(live, changes, list)
-    slot, reason = changes["slot"], changes["reason"]
-    change, probability, within = (changes[name] for name in ("change", "probability", "within"))
-    delta = Delta(tick, s.id[slot], s.columns.arrived[slot], change, probability, within, s.raw[slot], reason)
-    if DOMINATED_BY not in reason.tolist():  # nearly always
-        return delta
-    dominator = changes["dominator"]
-    named = (reason == DOMINATED_BY) & (dominator >= 0)
-    ids, times = np.full(len(slot), None, object), np.full(len(slot), np.nan)
-    ids[named], times[named] = s.id[dominator[named]], s.columns.arrived[dominator[named]]
-    return delta._replace(rival=ids, rival_time=times)
+    return s.delta(changes["slot"], tick, columns_of(changes), changes["dominator"])
+
+
+def columns_of(changes: Changes) -> tuple[Ints, Ints, Floats, Floats]:
+    """The columns of changes that `Slots.delta` takes."""
+    return changes["change"], changes["reason"], changes["probability"], changes["within"]

@@ -120,7 +120,7 @@ class Groups:
         self._nothing = no_rows(d)
         self._all, self._none = np.arange(groups), np.zeros(groups + 1, np.int64)  # all groups; rows of none
         self._unscreened = np.zeros(groups, np.bool_)
-        self._nobody = arrivals_of(self._nothing, self._none, screened=self._unscreened)
+        self._no_arrivals = arrivals_of(self._nothing, self._none, screened=self._unscreened)
 
     def _new_slots(self, d: int, known: int, shared: UncertainRows | None, groups: int) -> Slots:
         return Slots(d, self.limits.instances, known, shared, groups)
@@ -179,7 +179,7 @@ class Groups:
         if (grow := left == kernels.GROW).any():
             s.room_for_sums(int(s.groups["sums"][which[grow]].sum()))
             s.room_for_changes(end + int(s.groups["changes"][which[grow]].sum()))
-        rows, coming = self._nothing, self._nobody
+        rows, coming = self._nothing, self._no_arrivals
         if (fill := left == kernels.FILL).any():
             rows, coming = self._again(which[fill])
         judge = work.judge or most == kernels.MET
@@ -301,13 +301,14 @@ class Groups:
 
     def judge_due(self, which: Ints) -> None:
         """Judge the rows of these groups that wait for it, without a tick."""
-        self._run(which, NO_INSTANTS, self._nothing, self._nobody, report=False)
+        self._run(which, NO_INSTANTS, self._nothing, self._no_arrivals, report=False)
 
-    def answers(self) -> Ints:
-        """(3, groups) how many rows are in the answer, of how many only bounds are known, how many are undecided."""
+    def sizes(self) -> dict[str, Ints]:
+        """Of each group (groups,): how many rows live; are in the answer; of how many probabilities only bounds are
+        known; and of how many these lie on either side of alpha, so that their middle decided."""
         s = self.slots
-        found: Ints = kernels.count_answers(tuple(s.columns), s.groups, self.limits.threshold)
-        return found
+        members, inexact, undecided = kernels.count_answers(tuple(s.columns), s.groups, self.limits.threshold)
+        return {"live": s.of.alive, "answer": members, "inexact": inexact, "undecided": undecided}
 
 
 class Live(Groups):

@@ -13,6 +13,7 @@ Invariant: dead slots have state DEAD and expiry -inf. The words of all others a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import local
 from typing import Any
 
@@ -25,6 +26,8 @@ from fogline.arrays import (
     SHARED,
     Batch,
     Columns,
+    Delta,
+    Flags,
     Floats,
     GroupSet,
     Ints,
@@ -204,6 +207,30 @@ class Slots:
         instances = np.prod(uncertain.size, axis=1, dtype=np.float64)
         return np.where(instances <= self.most_instances, instances, 0).astype(np.int64)
 
+    def delta(
+        self,
+        slot: Ints,
+        time: Any,
+        changes: tuple[Ints, Ints, Floats, Floats],
+        dominator: Ints | None = None,
+        names: Callable[[Any, Flags | None], Any] | None = None,
+    ) -> Delta:
+        """What changed of the rows in these slots at a time (of all, or of each).
+
+        `changes`: the change of each, its reason, its probability, and within how much. `dominator`: the slot of the
+        row that surely dominates it; negative: there is none. `names`: the ids as they are shown for what lies in `id`,
+        None for those that are flagged.
+        """
+        change, reason, probability, within = changes
+        names, c = _as_they_lie if names is None else names, self.columns
+        delta = Delta(
+            time, names(self.id[slot], None), c.arrived[slot], change, probability, within, self.raw[slot], reason
+        )
+        if dominator is None or not (named := dominator >= 0).any():  # nearly always
+            return delta
+        there = np.where(named, dominator, slot)
+        return delta._replace(rival=names(self.id[there], ~named), rival_time=np.where(named, c.arrived[there], np.nan))
+
     def means(self, slot: Ints, attribute: Ints) -> Floats:
         """(n,) the means of these cells, larger is better; each has a value, or a list of them."""
         c = self.uncertain
@@ -357,6 +384,12 @@ class Slots:
         if n := int(last["first"] + last["used"]):
             c = self.columns
             c.word_lo[:n], c.word_hi[:n] = words(self.uncertain.lo[:n], self.uncertain.hi[:n], self.cuts)
+
+
+def _as_they_lie(ids: Any, hidden: Flags | None) -> Any:
+    if hidden is not None:
+        ids[hidden] = None
+    return ids
 
 
 def ranges(begin: Ints, size: Ints) -> Ints:

@@ -35,7 +35,7 @@ from fogline.pipeline.rejects import kind_of_reason
 from fogline.queries import QUERY, Asked, asked_from, each_of
 from fogline.query import Query
 from fogline.rows.changes import answer_columns, answer_of, of_query, standing
-from fogline.rows.clock import as_instant
+from fogline.rows.clock import as_instant, read_times
 
 MANY = 1_000_000  # changes that are held at once
 Kept = tuple[Held, list[KeptFile]]  # which batches, and their files
@@ -394,14 +394,13 @@ def _greatest(file: KeptFile, k: int) -> Any:
 
 
 def _unexpired(rows: pa.Table, query: Query, at: str) -> pa.Table:
-    """The rows that have not expired by then, where their lifetime is known."""
-    if query.lifetime is None or not rows.num_rows:
+    """The rows that have not expired by then, where that follows from their arrival."""
+    if query.longest_life is None or not rows.num_rows:
         return rows
-    kind, arrived = rows.schema.field(query.arrived).type, rows[query.arrived]
-    stamps = pa.types.is_timestamp(kind)
-    length = pa.scalar(query.lifetime_us, pa.duration("us")) if stamps else float(str(query.lifetime))
-    until = pc.add(arrived if stamps else arrived.cast(pa.float64()), length)
-    return rows.filter(pc.greater(until, as_instant(at, kind)))
+    kind = rows.schema.field(query.arrived).type
+    instant = read_times([as_instant(at, kind).as_py()], "the instant").value[0]
+    arrived = read_times(rows[query.arrived].combine_chunks(), query.arrived, kind).value
+    return rows.filter(pa.array(query.expiries(arrived) > instant))
 
 
 def _until(file: KeptFile, instant: Any) -> list[int]:

@@ -27,7 +27,7 @@ from fogline.repository.repository import Repository
 from fogline.rows.cells import REAL, is_text
 from fogline.rows.clock import CLOCKS, INTEGER, STAMP, meant_by
 from fogline.rows.names import Kinds
-from fogline.rows.reader import Reader, lifetime_of, remembered
+from fogline.rows.reader import Reader, life_of, remembered
 from fogline.rows.table import usual_schema
 
 Every = Literal["tick", "batch"]
@@ -256,12 +256,11 @@ def make_plan(
         raise QueryError(f"buckets is {buckets!r}; sensors are dealt into a whole number of them, at least 1.")
     schema = usual_schema(schema, query.columns)
     kind = _kind_of(query, Reader(query).read(_no_rows(schema), Kinds()).kinds.time, lateness, clock)
-    if query.lifetime is not None:
-        lifetime_of(query, kind)  # an error if the two do not fit
+    life = life_of(query, kind)  # an error if the two do not fit
     held, silent = lateness_of(lateness, query, kind), idle_of(idle, query, kind)
     if kind == INTEGER and silent is not None:
         silent = float(np.ceil(silent))  # it may differ from run to run, and the clock may not
-    if kind == INTEGER and not (held.is_integer() and _whole(query.lifetime)):
+    if kind == INTEGER and not (held.is_integer() and (life.is_integer() or np.isinf(life))):
         kind = REAL
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         kind = pa.timestamp("us", "UTC")
@@ -294,10 +293,6 @@ def _version_kind(kind: pa.DataType, texts: str | None) -> pa.DataType:
     """What versions are, by the type of their column; of texts, as stated: timestamps, or else whole numbers."""
     stamps = pa.types.is_timestamp(kind) or pa.types.is_date(kind) or (is_text(kind) and texts == "timestamp")
     return STAMP if stamps else INTEGER
-
-
-def _whole(lifetime: Any) -> bool:
-    return lifetime is None or isinstance(lifetime, str) or float(lifetime).is_integer()
 
 
 def _kind_of(query: Query, shown: pa.DataType | None, lateness: Any, clock: str | None) -> pa.DataType:

@@ -32,7 +32,7 @@ from fogline.queries import Asked, Queries
 from fogline.query import Query
 from fogline.repository.repository import Repository
 from fogline.rows.cells import REAL
-from fogline.rows.reader import lifetime_of
+from fogline.rows.reader import life_of
 
 
 class NamedPlan(NamedTuple):
@@ -53,7 +53,7 @@ class SharedPlan:
     @cached_property
     def lives_differ(self) -> bool:
         """Whether rows live longer for some of the queries than for others."""
-        return len({plan.query.lifetime for _, plan in self.queries}) > 1
+        return len({plan.query.longest_life for _, plan in self.queries}) > 1
 
 
 @dataclass(frozen=True)
@@ -237,20 +237,18 @@ def _shared_by(plan: Plan) -> str:
     words["attributes"] = list(words["attributes"].items())  # in their order
     if _lives_may_differ(plan):
         words["lifetime"] = "any"
-    return json.dumps([words, plan.idle is None, query.lifetime is None], sort_keys=True, default=str)
+    return json.dumps([words, plan.idle is None, query.longest_life is None], sort_keys=True, default=str)
 
 
 def _lives_may_differ(plan: Plan) -> bool:
     """Whether rows of one life drop those that rows of another life would."""
     counts_exactly = plan.kind != REAL
     revises = plan.chain is not None and plan.chain.hindsight
-    return plan.query.lifetime is not None and not plan.query.latest and counts_exactly and not revises
+    return plan.query.longest_life is not None and not plan.query.latest and counts_exactly and not revises
 
 
 def _leader(plans: list[Plan]) -> Plan:
     """The plan by which the others' rows may be dropped as well."""
-    if plans[0].query.lifetime is None:
-        return plans[0]
-    lives = [lifetime_of(plan.query, plan.kind) for plan in plans]
+    lives = [life_of(plan.query, plan.kind) for plan in plans]
     chosen = max(lives) if plans[0].at_end else min(lives)
     return plans[lives.index(chosen)]

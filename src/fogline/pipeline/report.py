@@ -71,10 +71,7 @@ def counts(come: Sequence[GroupRows], rejected: int, group: Group, waiting: int)
         "unwatched": sum(each.unwatched for each in come),
         "sensors_forgotten": sum(each.sensors_forgotten for each in come),
         "waiting": waiting,
-        "live": group.live.alive,
-        "answer": len(group.live.members()),
-        "inexact": len(group.live.inexact()),
-        "undecided": len(group.live.undecided()),
+        **group.sizes(),
     }
 
 

@@ -41,7 +41,6 @@ from fogline.pipeline.rejects import RejectedRow, as_json
 from fogline.pipeline.report import CLIPPED, GroupReport, Journal, Naming, counts
 from fogline.pipeline.sensors import Settling
 from fogline.pipeline.watermark import later, reached, timer
-from fogline.query import duration
 from fogline.rows.changes import Tables
 from fogline.rows.names import DUPLICATE, Contents, Key
 from fogline.saved import Arrays
@@ -141,12 +140,10 @@ class GroupTimers:
 
     def _gone(self, clock: float, newest: float, kept: float = 0.0) -> float:
         """The same of a group that is not kept for longer than that."""
-        life: Any = self.plan.query.lifetime
+        life = self.plan.query.longest_life
         if life is None:
             life = clock - newest if np.isfinite(newest) else 0.0
-        elif isinstance(life, str):
-            life = duration(life)
-        return clock + self.plan.lateness + max(float(life), kept)
+        return clock + self.plan.lateness + max(life, kept)
 
 
 # --- Steps of a group -------------------------------------------------------------------------------------------------
@@ -287,7 +284,7 @@ class GroupRunner:
         turn = GroupTurn(loaded.clock, clock, rows, imputed)
         deltas = advance(self.plan, group, turn, revised)
         health = {name: now - before.get(name, 0) for name, now in self._counted(group).items()}
-        health |= {"expired": expired, "conflicts": conflicts, **group.sizes()}
+        health |= {"expired": expired, "conflicts": conflicts}
         idle = rows is None and turn.since == turn.until
         return _Taken(deltas, rejects, settled, health, clock, None if idle else turn)
 
@@ -309,18 +306,16 @@ class GroupRunner:
     def _begun_anew(self, key: Key, loaded: LoadedGroup, store: StateStore) -> list[Delta]:
         """All that the group held leaves: its clock ran ahead. What that was comes again, or is held."""
         members = loaded.group.live.members()
-        slots, columns = loaded.group.live.slots, loaded.group.live.slots.columns
-        which = slots.by_key(members)
-        gone = np.full(len(which), LEAVE), np.full(len(which), np.nan), np.zeros(len(which))
-        why = np.full(len(which), BEGUN_ANEW)
-        delta = Delta(loaded.clock, slots.id[which], columns.arrived[which], *gone, slots.raw[which], why)
+        slots, n = loaded.group.live.slots, len(members)
+        gone = np.full(n, LEAVE), np.full(n, BEGUN_ANEW), np.full(n, np.nan), np.zeros(n)
+        delta = slots.delta(slots.by_key(members), loaded.clock, gone)
         open_slots(self.plan, loaded.slots, np.inf, store, key)
         if self.settling is not None:
             self.settling.forget(key, loaded.sensors, store)
         log.clear(loaded.log, store, key)
         loaded.group, loaded.clock, loaded.waiting, loaded.slots, loaded.log = self.empty(), -np.inf, None, [], None
         loaded.sensors = None
-        return [delta] if len(which) else []
+        return [delta] if n else []
 
     def _expired(self, rows: RowBlock | None, clock: float) -> int:
         """How many rows had expired before they could enter."""

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Batch, Delta, Flags, Floats, Ints
-from fogline.engine.group import advance_all
+from fogline.engine.group import advance_all, columns_of
 from fogline.engine.groups import MOST_EXACT, Changes, Groups
 from fogline.engine.store import (
     NAMES,
@@ -384,11 +384,8 @@ def _journal(runner: GroupRunner, call: _ManyTurns, groups: Groups, changes: Cha
     numbers: dict[str, Any] = {
         name: [sum(getattr(one, name) for one in each) for each in some] for name in NUMBERS if name != "came"
     }
-    members, inexact, undecided = groups.answers()
-    numbers |= {
-        "rows": [sum(one.came for one in each) for each in some], "live": groups.slots.groups["alive"][which],
-        "answer": members[which], "inexact": inexact[which], "undecided": undecided[which],
-    }  # fmt: skip
+    numbers |= {"rows": [sum(one.came for one in each) for each in some]}
+    numbers |= {name: each[which] for name, each in groups.sizes().items()}
     scores = [_scores(each) for each in some]
     return [*parts, (HEALTH, health_table(plan, by, call.clocks[which], numbers, scores))]
 
@@ -402,22 +399,10 @@ def _scores(come: Sequence[GroupRows]) -> Sums:
 
 def _columns(call: _ManyTurns, groups: Groups, changes: Changes) -> Delta:
     s = groups.slots
-    first, rival = s.groups["first"][changes["group"]], changes["dominator"]
-    slot, named = first + changes["slot"], rival >= 0
-    ids, times = None, None
-    if named.any():
-        there = np.where(named, first + rival, slot)
-        ids = call.ids.take(pa.array(s.id[there], mask=~named))
-        times = np.where(named, s.columns.arrived[there], np.nan)
-    return Delta(
-        time=changes["time"].copy(),
-        id=call.ids.take(pa.array(s.id[slot])),
-        arrived=s.columns.arrived[slot],
-        change=changes["change"].copy(),
-        probability=changes["probability"].copy(),
-        within=changes["within"].copy(),
-        raw=s.raw[slot],
-        reason=changes["reason"].copy(),
-        rival=ids,
-        rival_time=times,
-    )
+    first = s.groups["first"][changes["group"]]
+    dominator = np.where(changes["dominator"] >= 0, first + changes["dominator"], changes["dominator"])
+
+    def names(ids: Ints, hidden: Flags | None) -> pa.Array:
+        return call.ids.take(pa.array(ids, mask=hidden))
+
+    return s.delta(first + changes["slot"], changes["time"], columns_of(changes), dominator, names)

@@ -74,10 +74,7 @@ def length_text(length: float, kind: pa.DataType) -> str:
 
 def _lives(query: Query) -> float | None:
     """Some lifetimes, where there is one."""
-    if query.lifetime is None:
-        return None
-    length = query.lifetime_us
-    found = LIVES * float(query.lifetime if length is None else length)  # type: ignore[arg-type]
+    found = LIVES * (query.longest_life or 0.0)
     return found if 0 < found < math.inf else None
 
 

@@ -220,7 +220,7 @@ def longest_of(retention: Any, query: Query) -> float:
     if retention is None:
         return np.inf
     number = isinstance(retention, int | float)
-    if retention != 0 and query.lifetime is not None and number is (query.lifetime_us is not None):
+    if retention != 0 and query.clock_meaning == ("timestamp" if number else "number"):
         raise HistoryError(
             f"retention is {retention!r} and the lifetime {query.lifetime!r}: both are numbers, or both are durations."
         )

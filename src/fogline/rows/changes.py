@@ -176,11 +176,10 @@ def last_changes(reported: pa.Table, query: Query) -> pa.Table:
 
 def _joined(deltas: list[Delta]) -> Delta:
     """The changes of several groups or ticks, one after the other."""
+    columns = dict(zip(Delta._fields, zip(*deltas, strict=True), strict=True))
+    columns = {name: each for name, each in columns.items() if name not in ("time", "rival", "rival_time")}
     time = np.repeat([delta.time for delta in deltas], [len(delta.change) for delta in deltas])
-    id, arrived, change, probability, within, raw, reason = (
-        np.concatenate(parts) for parts in list(zip(*deltas, strict=True))[1:8]
-    )
-    found = Delta(time, id, arrived, change, probability, within, raw, reason)
+    found = Delta(time, **{name: np.concatenate(each) for name, each in columns.items()})
     if all(delta.rival is None for delta in deltas):
         return found
     rivals: list[Any] = [np.full(len(each.change), None) if each.rival is None else each.rival for each in deltas]

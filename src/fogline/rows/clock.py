@@ -203,10 +203,9 @@ def meaning_of(texts: list[str | None]) -> str | None:
 
 def meant_by(query: Asked, lateness: Any) -> str | None:
     """What times that are texts mean by the rest of the query: "number" or "timestamp"; None: nothing shows it."""
-    for given in (query.lifetime, lateness or None):
-        if given is not None:
-            return "number" if isinstance(given, int | float) else "timestamp"
-    return None
+    if query.clock_meaning is not None or not lateness:
+        return query.clock_meaning
+    return "number" if isinstance(lateness, int | float) else "timestamp"
 
 
 def _family(kind: pa.DataType) -> str:

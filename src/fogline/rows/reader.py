@@ -216,9 +216,9 @@ class Reader:
             length_in(query.remember_removed, "remember_removed", query, kind)  # an error if the two do not fit
         if query.last is not None:
             return np.zeros(source.length), kind  # a matter of order, not of time: the group decides
-        if query.lifetime is not None:
+        if query.longest_life is not None:
             if not self.life or kind is not self.life[0]:
-                life = lifetime_of(query, kind)
+                life = life_of(query, kind)
                 self.life = kind, life, kind if life.is_integer() else join_kinds(kind, REAL, query.time)
             return times.value + self.life[1], self.life[2]
         if query.expires is None or (gone is not None and gone.all()):
@@ -351,9 +351,17 @@ def refuse(refused: Reasons, bad: Flags | Any, reason: str) -> None:
             refused.setdefault(i, reason)
 
 
-def lifetime_of(query: Query, kind: pa.DataType | None) -> float:
-    """How long a row lives, in units of the clock."""
-    return length_in(query.lifetime, "lifetime", query, kind)
+def life_of(query: Query, kind: pa.DataType | None) -> float:
+    """How long a row may live, in units of a clock of that kind; inf: the query does not bound it by time.
+
+    An error, if the clock does not fit the query.
+    """
+    return np.inf if query.lifetime is None else length_in(query.lifetime, "lifetime", query, kind)
+
+
+def expiries_of(query: Query, arrived: Floats, kind: pa.DataType | None) -> Floats:
+    """(n,) when rows of these arrivals expire, as far as that follows from the arrival; inf: it does not."""
+    return arrived + life_of(query, kind)
 
 
 def remembered(query: Query, kind: pa.DataType | None) -> float:

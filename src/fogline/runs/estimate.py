@@ -30,7 +30,7 @@ from fogline.pipeline.loaded import row_bytes, size_of
 from fogline.pipeline.names import HEALTH
 from fogline.pipeline.plan import Plan
 from fogline.pipeline.plans import Plans
-from fogline.rows.reader import lifetime_of
+from fogline.rows.reader import life_of
 from fogline.rows.table import usual_table
 from fogline.runs.embedded_state import EmbeddedState
 from fogline.runs.evaluation import Evaluation, with_now
@@ -183,9 +183,9 @@ def _window(plan: Plan, count: int, span: float) -> float | None:
     query = plan.query
     if query.last is not None:
         return float(query.last)
-    if query.lifetime is None or span <= 0:
+    if query.longest_life is None or span <= 0:
         return None
-    return count * lifetime_of(query, plan.kind) / span
+    return count * life_of(query, plan.kind) / span
 
 
 def _grown(half: _Step, whole: _Step, window: float) -> float:
