@@ -52,6 +52,7 @@ _OF_CELLS = {
     "rule",
 }  # beside a row's name, where cells are listed
 
+WINDOWS = ("expires", "lifetime", "last")  # the fields of which one states how long a row counts
 _WAYS = ("min", "max")
 _OTHER_WORDS = {"low": "min", "lower": "min", "high": "max", "higher": "max", "maximize": "max", "minimize": "min"}
 _ONLY_LATEST = ("gone", "version", "carry", "remember_removed")
@@ -167,6 +168,10 @@ class Query:
         """How long a row may live, in units of the clock: of timestamps microseconds. None: the query does not bound
         it by time."""
         return None if self.lifetime is None else _units(self.lifetime)
+
+    def expiries(self, arrived: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(n,) when rows of these arrivals expire, as far as that follows from the arrival; inf: it does not."""
+        return arrived + (np.inf if self.longest_life is None else self.longest_life)
 
     @property
     def clock_meaning(self) -> str | None:
@@ -393,7 +398,7 @@ def gone_of(given: Any) -> str | Mapping[str, tuple[str, ...]] | None:
 
 def check_expiry(query: Query) -> None:
     """A row's expiry has one source, unless the newest row of each id counts: then it may have none."""
-    given = [name for name in ("expires", "lifetime", "last") if getattr(query, name) is not None]
+    given = [name for name in WINDOWS if getattr(query, name) is not None]
     if query.latest and query.last is not None:
         raise QueryError(
             f"latest keeps one row of each id, and last={quoted(query.last)} the newest rows of all; ask for one of "

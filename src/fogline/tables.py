@@ -26,7 +26,7 @@ from fogline.impute.chain import Chain, chain_of
 from fogline.impute.fill import bounded, look, put
 from fogline.kernels.static import CERTAIN, Front, front, fronts_of, surely_dominated
 from fogline.kernels.uncertain import ends
-from fogline.query import ADDED, UNHELD, Query, alpha_of, ways_of
+from fogline.query import ADDED, UNHELD, WINDOWS, Query, alpha_of, ways_of
 from fogline.repository.history import History, read_history
 from fogline.repository.repository import Repository, must_be_repository
 from fogline.rows.cells import Measure, Reasons, measure, read_cells
@@ -408,8 +408,8 @@ def _read(plain: pa.Table, query: Query, repository: Repository | None) -> Decod
     """The rows in numbers; their ids are their positions."""
     count = pa.array(np.arange(plain.num_rows))
     numbered = plain.append_column(_ROW, count).append_column(_TIME, pa.array(np.zeros(plain.num_rows, np.int64)))
-    fields = query.to_dict() | {"id": _ROW, "time": _TIME, "last": max(1, plain.num_rows)}
-    fields = {name: value for name, value in fields.items() if name not in ("expires", "lifetime")}
+    fields = {name: value for name, value in query.to_dict().items() if name not in WINDOWS}
+    fields |= {"id": _ROW, "time": _TIME, "last": max(1, plain.num_rows)}
     also = None if repository is None else repository.determinants
     return Reader(Query.from_dict(fields), also=also).read(numbered, Kinds())
 

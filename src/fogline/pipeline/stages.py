@@ -23,7 +23,6 @@ from fogline.pipeline.sensors import Dealer
 from fogline.pipeline.shard import shard_of
 from fogline.pipeline.watermark import event
 from fogline.rows.names import Key
-from fogline.rows.reader import expiries_of
 from fogline.saved import table_from_bytes
 
 
@@ -54,7 +53,7 @@ def of_query(shared: SharedPlan, query: Plan, rows: GroupRows) -> GroupRows:
     if not shared.lives_differ:
         return rows
     block = rows.rows
-    return replace(rows, rows=block._replace(expires=expiries_of(query.query, block.arrived, query.kind)))
+    return replace(rows, rows=block._replace(expires=query.query.expiries(block.arrived)))
 
 
 def pruned(

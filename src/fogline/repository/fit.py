@@ -222,7 +222,8 @@ def longest_of(retention: Any, query: Query) -> float:
     number = isinstance(retention, int | float)
     if retention != 0 and query.clock_meaning == ("timestamp" if number else "number"):
         raise HistoryError(
-            f"retention is {retention!r} and the lifetime {query.lifetime!r}: both are numbers, or both are durations."
+            f"retention is {retention!r}, and a row's life is {'a duration' if number else 'a number'}: both are "
+            "numbers, or both are durations."
         )
     age = float(retention) if number else float(duration(retention))
     if not age >= 0:

@@ -120,7 +120,7 @@ class Reader:
         limits = np.array([query.limits.get(name, (-np.inf, np.inf)) for name in query.names])
         self.oriented = np.array(query.signs), np.ascontiguousarray(limits[:, 0]), np.ascontiguousarray(limits[:, 1])
         self.layout: _Layout | None = None  # of the last batch whose attributes could be read as they lie
-        self.life: tuple[Any, ...] = ()  # a kind of clock, how long a row lives on it, and the kind that shows both
+        self.life: tuple[Any, ...] = ()  # a kind of clock, and the kind that shows its expiries as well
         self.once = Once()  # what is known of the rows at hand
 
     def read(self, rows: Any, kinds: Kinds) -> Decoded:
@@ -218,9 +218,9 @@ class Reader:
             return np.zeros(source.length), kind  # a matter of order, not of time: the group decides
         if query.longest_life is not None:
             if not self.life or kind is not self.life[0]:
-                life = life_of(query, kind)
-                self.life = kind, life, kind if life.is_integer() else join_kinds(kind, REAL, query.time)
-            return times.value + self.life[1], self.life[2]
+                whole = life_of(query, kind).is_integer()
+                self.life = kind, kind if whole else join_kinds(kind, REAL, query.time)
+            return query.expiries(times.value), self.life[1]
         if query.expires is None or (gone is not None and gone.all()):
             return np.full(source.length, np.inf), kind  # it stays until it is replaced or removed
         column = source.require(query.expires, "expiry column", sparse=query.latest)
@@ -359,15 +359,10 @@ def life_of(query: Query, kind: pa.DataType | None) -> float:
     return np.inf if query.lifetime is None else length_in(query.lifetime, "lifetime", query, kind)
 
 
-def expiries_of(query: Query, arrived: Floats, kind: pa.DataType | None) -> Floats:
-    """(n,) when rows of these arrivals expire, as far as that follows from the arrival; inf: it does not."""
-    return arrived + life_of(query, kind)
-
-
 def remembered(query: Query, kind: pa.DataType | None) -> float:
     """How long an id that was removed is known to be so, in units of the clock."""
-    length = query.lifetime if query.remember_removed is None else query.remember_removed
-    return np.inf if length is None else length_in(length, "remember_removed", query, kind)
+    length = query.remember_removed
+    return life_of(query, kind) if length is None else length_in(length, "remember_removed", query, kind)
 
 
 def length_in(length: Any, what: str, query: Query, kind: pa.DataType | None) -> float:
