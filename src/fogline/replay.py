@@ -7,7 +7,6 @@ late. Nothing of a run is needed, and nothing is kept.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,78 +19,12 @@ from fogline.errors import ClockError, RowsError, did_you_mean
 from fogline.monitor import Monitor
 from fogline.query import Query, as_text
 from fogline.repository.repository import Repository
-from fogline.results import Change, Explanation, changes_of, plain
+from fogline.results import Change, Explanation, changes_of
 from fogline.rows.clock import as_instant, instant, read_times, show_time
 from fogline.rows.table import joined_column
-from fogline.show import quoted
+from fogline.story import Key, RowStory, Story, by_row, in_zone_of, replaced
 
 NEWEST = 20  # instants of an id at which its rows are looked for, if they were forgotten
-
-
-@dataclass(frozen=True, slots=True)
-class RowStory:
-    """One row of an id: what was reported of it, and while it is live, why it is in or out.
-
-    A row that is not live has left, or was forgotten: one that stays at least as long surely beats it (`guard`).
-    """
-
-    by: tuple[Any, ...]
-    id: Any
-    arrived: Any
-    changes: tuple[Change, ...]
-    now: Explanation | None
-    guard: tuple[Any, Any] | None = None
-    """The id and the arrival of the row that surely beats one that was forgotten."""
-    newer: Any = None
-    """Where only the newest row of an id counts: the arrival of the one that was reported in its place."""
-
-    @property
-    def sentence(self) -> str:
-        """Why it is in or out, in one plain sentence."""
-        if self.now is not None:
-            return self.now.sentence
-        out = f"{quoted(self.id)} is out of the answer"
-        if self.guard is not None:
-            name, arrived = self.guard
-            return f"{out}: {quoted(name)} (arrived {arrived}) surely beats it, for the rest of its life."
-        if self.changes and self.changes[-1].change == "leave":
-            return f"{out}: {why_it_left(self.changes[-1])}."
-        if self.newer is not None:
-            return f"{out}: a newer row of {quoted(self.id)} (arrived {self.newer}) has taken its place."
-        return f"{out}: it is not in the window."
-
-    def to_dict(self) -> dict[str, Any]:
-        """All of it as plain JSON values: the explanation, if there is one, and what was reported."""
-        row = {"id": plain(self.id), "arrived": plain(self.arrived), "by": [plain(each) for each in self.by]}
-        row |= {"inside": False, "certainty": "", "sentence": self.sentence}
-        row["guard"] = None if self.guard is None else dict(zip(("id", "arrived"), map(plain, self.guard), strict=True))
-        reported = [
-            {"time": plain(each.time), "change": each.change, "probability": each.probability, "reason": each.reason}
-            for each in self.changes
-        ]
-        return row | ({} if self.now is None else self.now.to_dict()) | {"changes": reported}
-
-
-@dataclass(frozen=True, slots=True)
-class Story:
-    """What became of an id, up to an instant."""
-
-    at: Any
-    rows: tuple[RowStory, ...]  # the newest first
-    rejected: tuple[str, ...]  # why others of its rows could not be taken
-    taken: bool  # whether any of its rows could
-
-    def to_dict(self) -> dict[str, Any]:
-        """All of it as plain JSON values."""
-        rows = [each.to_dict() for each in self.rows]
-        return {"at": plain(self.at), "rows": rows, "rejected": list(self.rejected)}
-
-
-def why_it_left(change: Change) -> str:
-    """The reason of a leave, in words."""
-    if change.beaten_by is None:
-        return change.reason or "not known"
-    return f"{change.reason} by {quoted(change.beaten_by[0])} (arrived {change.beaten_by[1]})"
 
 
 def replay(rows: pa.Table, query: Query, repository: Repository | None, id: Any, at: str | None = None) -> Story:
@@ -112,13 +45,9 @@ def replay(rows: pa.Table, query: Query, repository: Repository | None, id: Any,
     explained = {(each.by, each.id, each.arrived): each for each in monitor.explain(id)}
     own, when = _own_rows(there, times[~(times > until)], query, wanted)
     guards = {} if query.latest else _guards(monitor, own, when, kind)
-    story: dict[tuple[tuple[Any, ...], Any, Any], list[Change]] = {key: [] for key in (*explained, *guards)}
-    for change in changes:
-        story.setdefault((change.by, change.id, change.arrived), []).append(change)
-    newer = _newer(changes) if query.latest else {}
-    found = [
-        RowStory(*key, tuple(some), explained.get(key), guards.get(key), newer.get(key)) for key, some in story.items()
-    ]
+    story = dict.fromkeys((*explained, *guards), ()) | by_row(changes)
+    newer = replaced(changes) if query.latest else {}
+    found = [_row(key, tuple(some), explained.get(key), guards.get(key), newer.get(key)) for key, some in story.items()]
     found.sort(key=lambda each: each.arrived, reverse=True)
     refused = [each.reason for each in monitor.rejects if as_text(each.row.get(query.id)) == wanted]
     if not found and not refused and not own.num_rows:
@@ -126,16 +55,11 @@ def replay(rows: pa.Table, query: Query, repository: Repository | None, id: Any,
     return Story(show_time(until, kind), tuple(found), tuple(refused), own.num_rows > len(refused))
 
 
-def _newer(changes: list[Change]) -> dict[tuple[tuple[Any, ...], Any, Any], Any]:
-    """By group, id and arrival of a row: the arrival of the row of that id that was reported after it."""
-    last: dict[tuple[tuple[Any, ...], Any], Any] = {}
-    out = {}
-    for change in changes:
-        before = last.get((change.by, change.id))
-        if before is not None and before != change.arrived:
-            out[change.by, change.id, before] = change.arrived
-        last[change.by, change.id] = change.arrived
-    return out
+def _row(key: Key, changes: tuple[Change, ...], now: Explanation | None, guard: Any, newer: Any) -> RowStory:
+    """A row with what was found out of it; `now`: why it is in or out, while it is live."""
+    if now is None:
+        return RowStory(*key, changes, guard=guard, newer=newer)
+    return RowStory(*key, changes, in_zone_of(key[2], now.to_dict()), now.inside, now.probability, guard, newer)
 
 
 def _own_rows(rows: pa.Table, times: Floats, query: Query, wanted: str) -> tuple[pa.Table, Floats]:

@@ -23,7 +23,7 @@ def written(folder: Path, name: str, text: str) -> str:
 
 def ask(folder: Path, stream: str, *more: str, query: str = QUERY) -> tuple[int, str]:
     files = written(folder, "s.csv", stream), "-q", written(folder, "q.yaml", query)
-    run = CliRunner().invoke(app, ["explain", *files, *more])
+    run = CliRunner().invoke(app, ["explain", "--replay", *files, *more])
     return run.exit_code, run.stdout if run.exit_code == 0 else run.output  # kernels may report that they compile
 
 
@@ -41,16 +41,16 @@ def test_a_row_is_explained_with_its_history_and_why_it_left(explained):
         0,
         [
             "'57' at 7:",
-            "  '57' is out of the answer: expired.",
+            "  '57' is out of the answer: it has expired.",
             "    arrived 3",
             "    history:",
+            "      7: left: it has expired",
             "      6: entered, P = 1",
-            "      7: left: expired",
-            "  '57' is out of the answer: beaten by '60' (arrived 2).",
+            "  '57' is out of the answer: '60' (arrived 2) surely beats it.",
             "    arrived 1",
             "    history:",
+            "      2: left: '60' (arrived 2) surely beats it",
             "      1: entered, P = 1",
-            "      2: left: beaten by '60' (arrived 2)",
         ],
     )
 
@@ -70,9 +70,9 @@ def test_a_row_is_explained_as_of_an_instant(explained):
         "  '57' is out of the answer: '58' surely beats it; it would enter if its gas were above 9.",
         "    arrived 3",
         "    beaten by:",
-        "      '58' (arrived 1)  beats it with 1",
-        "      '60' (arrived 2)  beats it with 1",
-        "    what would flip it:",
+        "      '58' (arrived 1)  with probability 1",
+        "      '60' (arrived 2)  with probability 1",
+        "    what would change it:",
     ]
     code, lines = explained("--id", "58", "--at", "4")
     assert lines[1] == (
@@ -146,13 +146,15 @@ def test_hostile_ids_stay_text(tmp_path, name):
     rows = [{"sensor": name, "t": 1, "gas": 1.0, "oxygen": 2.0}, {"sensor": "b", "t": 1, "gas": 2.0, "oxygen": 1.0}]
     (tmp_path / "s.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
     query = written(tmp_path, "q.yaml", QUERY)
-    run = CliRunner().invoke(app, ["explain", str(tmp_path / "s.jsonl"), "-q", query, "--id", name])
+    run = CliRunner().invoke(app, ["explain", "--replay", str(tmp_path / "s.jsonl"), "-q", query, "--id", name])
     assert run.exit_code == 0
     assert run.stdout.splitlines()[:2] == [
         f"{name!r} at 1:",
         f"  {name!r} is out of the answer: 'b' (arrived 1) surely beats it, for the rest of its life.",
     ]
-    run = CliRunner().invoke(app, ["explain", str(tmp_path / "s.jsonl"), "-q", query, "--id", name, "--json"])
+    run = CliRunner().invoke(
+        app, ["explain", "--replay", str(tmp_path / "s.jsonl"), "-q", query, "--id", name, "--json"]
+    )
     assert json.loads(run.stdout)["rows"][0]["id"] == name
 
 
@@ -174,9 +176,108 @@ def test_a_row_in_whose_place_a_newer_one_stays_in_is_called_replaced(tmp_path):
     query = "{attributes: {gas: max}, id: sensor, time: t, lifetime: 9, latest: true}"
     code, output = ask(tmp_path, "sensor,t,gas\na,1,5\na,2,7\nb,3,6\na,4,3\n", "--id", "a", query=query)
     assert code == 0
-    assert [line.strip() for line in output.splitlines() if "arrived 1" in line or "its place" in line] == [
+    assert [line.strip() for line in output.splitlines() if "arrived 1" in line or "(arrived 2)" in line] == [
         "'a' is out of the answer: a newer row of 'a' (arrived 2) has taken its place.",
         "arrived 1",
     ]
-    assert "'a' is out of the answer: replaced." in output  # the second: the third is not in the answer
+    assert (
+        "'a' is out of the answer: a newer row of its id has taken its place, and is not in." in output
+    )  # the second: the third is not in the answer
     assert "window" not in output
+
+
+# --- From the folder of a run -----------------------------------------------------------------------------------------
+
+
+def watched(folder: Path, stream: str, *more: str, query: str = QUERY, explain: bool = True) -> str:
+    """The output folder of a run over a stream."""
+    (folder / "in").mkdir()
+    written(folder / "in", "s.csv", stream)
+    files = str(folder / "in"), "-q", written(folder, "q.yaml", query), "-o", str(folder / "out")
+    run = CliRunner().invoke(app, ["run", *files, *(["--explain"] if explain else []), *more])
+    assert run.exit_code == 0, run.output
+    return str(folder / "out")
+
+
+def of(output: str, *more: str) -> list[str]:
+    run = CliRunner().invoke(app, ["explain", output, *more])
+    assert run.exit_code == 0, run.output
+    return run.stdout.splitlines()
+
+
+def test_an_output_shows_why_a_row_is_in_and_what_was_reported_newest_first(tmp_path):
+    output = watched(tmp_path, STREAM, "--max-rows-per-batch", "4")
+    assert of(output, "--id", "60") == [
+        "'60' at 7:",
+        "  '60' is out of the answer: it has expired.",
+        "    arrived 2",
+        "    history:",
+        "      6: left: it has expired",
+        "      2: entered, P = 1",
+    ]
+    assert of(output, "--id", "61")[1] == (
+        "  '61' is in the answer under every value that was imputed: no row beats it."
+    )
+    assert of(output, "--id", "60", "--at", "5")[1].startswith("  '60' is in the answer under every value")
+    assert of(output, "--id", "x") == [
+        "'x' at 7:",
+        "  none of its rows could be taken.",
+        "  rejected: 'gas' is 'no', which is not a number",
+    ]
+    assert of(output, "--id", "57", "-n", "1")[-1] == "Older ones are not shown (--most 1)."
+
+
+@pytest.mark.parametrize("stream", [STREAM, STREAM.replace("1,5,19", "1,9,20")])
+def test_an_output_and_a_replay_report_the_same_of_a_row(tmp_path, stream):
+    output = watched(tmp_path, stream)
+    for name in ("57", "58", "60", "61"):
+        replayed = CliRunner().invoke(
+            app, ["explain", "--replay", str(tmp_path / "in"), "-q", str(tmp_path / "q.yaml"), "--id", name, "--json"]
+        )
+        both = [json.loads(replayed.stdout), json.loads("\n".join(of(output, "--id", name, "--json")))]
+        reported = [{row["arrived"]: (row["inside"], row["changes"]) for row in found["rows"]} for found in both]
+        kept = {arrived: what for arrived, what in reported[0].items() if what[1] or arrived in reported[1]}
+        assert reported[1] == kept  # a row that never was in, nor nearly, is in a replay alone
+
+
+def test_times_are_those_of_the_stream_and_may_be_written_as_in_germany(tmp_path):
+    stream = (
+        "sensor,t,gas\na,2024-05-01T12:00:00+02:00,1\nb,2024-05-01T12:01:00+02:00,3\na,2024-05-01T12:02:00+02:00,4\n"
+    )
+    query = "{attributes: {gas: max}, id: sensor, time: t, lifetime: 1 hour}"
+    output = watched(tmp_path, stream, query=query)
+    lines = of(output, "--id", "b")
+    assert lines[0] == "'b' at 2024-05-01 12:02:00+02:00:"
+    assert lines[1] == "  'b' is out of the answer: 'a' (arrived 2024-05-01 12:02:00+02:00) surely beats it."
+    for at in ("01.05.2024 12:01", "2024-05-01 12:01:30", "2024-05-01T10:01:00Z"):
+        assert "entered" in of(output, "--id", "b", "--at", at)[-1]
+
+
+def test_of_several_queries_one_is_named_and_of_groups_each_is_shown(tmp_path):
+    stream = "sensor,site,t,gas\na,n,1,1\na,s,1,2\n"
+    query = "{attributes: {gas: max}, id: sensor, time: t, lifetime: 9, by: [site]}"
+    written(tmp_path, "other.yaml", query.replace("max", "min"))
+    output = watched(tmp_path, stream, "-q", str(tmp_path / "other.yaml"), query=query)
+    assert sum("arrived 1, of " in line for line in of(output, "--id", "a", "--query", "other")) == 2
+    run = CliRunner().invoke(app, ["explain", output, "--id", "a"])
+    assert (run.exit_code, run.stderr.splitlines()[-1]) == (
+        2, f"FoglineError: {output!r} answers several queries; name one: --query q or other."
+    )  # fmt: skip
+
+
+def test_what_an_output_cannot_explain_is_answered_with_the_way_out(tmp_path):
+    output = watched(tmp_path, STREAM, explain=False)
+    run = CliRunner().invoke(app, ["explain", output, "--id", "60"])
+    assert run.exit_code == 0
+    assert "was made without --explain" in run.stderr
+    assert "left: it has expired" in run.stdout
+    for words, text in (
+        ([output, "--id", "99"], "knows no row of '99'"),
+        ([str(tmp_path / "in"), "--id", "57"], "is not an output folder of `fogline run`"),
+        ([output], "--id NAME"),
+        (["--id", "57"], "--replay STREAM"),
+        (["--replay", str(tmp_path / "in"), "--id", "57"], "--query FILE"),
+        ([output, "--replay", str(tmp_path / "in"), "--id", "57"], "leave"),
+    ):
+        run = CliRunner().invoke(app, ["explain", *words])
+        assert (run.exit_code, text in run.stderr.splitlines()[-1]) == (2, True), run.output

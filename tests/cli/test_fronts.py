@@ -107,7 +107,8 @@ def test_what_to_measure_next_is_a_table_with_a_sentence_or_json(outputs, monito
     ]
     printed = asked("next", str(outputs / "explained"), "--top", "2").stdout
     assert len(printed.splitlines()) == 4
-    assert truth[0]["sentence"][3:] in printed
+    first = truth[0]
+    assert f"Measure {first['attribute']} of {first['sensor']!r} (arrived {first['t']}) first: about" in printed
     text = " ".join(asked("next", str(outputs / "plain"), code=2).output.split())
     assert "the run was made without --explain, so it has no next/; run it again with --explain" in text
     text = " ".join(asked("next", str(outputs / "explained"), "--query", "x", code=2).output.split())

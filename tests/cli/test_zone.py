@@ -38,7 +38,7 @@ def shown() -> tuple[str, str, str]:
     call("run", "in", "-q", "q.yaml", "-o", "out", "--engine", "embedded")
     first, *_ = call("answer", "out").splitlines()
     (row,) = [json.loads(line) for line in call("answer", "out", "--json").splitlines() if line.startswith("{")]
-    explained = call("explain", "in", "-q", "q.yaml", "--id", "s1")
+    explained = call("explain", "--replay", "in", "-q", "q.yaml", "--id", "s1")
     at = explained.splitlines()[0].removeprefix("'s1' at ").removesuffix(":")
     assert f"{at}: entered" in explained
     return first.removeprefix("the answer at ").removesuffix(", after batch 0"), row["t"], at

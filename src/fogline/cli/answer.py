@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -27,6 +29,7 @@ ALARMS = 5  # that are printed
 FORMATS = ("table", "csv", "json", "parquet")
 COMPARISONS = {"<=": "less_equal", ">=": "greater_equal", "!=": "not_equal", "==": "equal", "=": "equal", "<": "less",
                ">": "greater"}  # fmt: skip
+CLOCKS = ("%d.%m.%Y", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S")  # beside ISO 8601
 _SIGN = re.compile("<=|>=|!=|==|=|<|>")
 
 
@@ -95,9 +98,10 @@ def answer(
         def read(folder: OutputReader) -> dict[str | None, tuple[Shown, pa.Table | None]]:
             full[:] = [f"alarm: {each.sentence()}." for each in folder.alarms()]
             zone[:] = [folder.zone]
-            check_certainty(certainty, folder, at)
-            found = of_query(folder.shown(at), query, output)
-            return {name: (shown, near_of(folder, name, at)) for name, shown in found.items()}
+            when = as_shown(at, folder.zone)
+            check_certainty(certainty, folder, when)
+            found = of_query(folder.shown(when), query, output)
+            return {name: (shown, near_of(folder, name, when)) for name, shown in found.items()}
 
         every: dict[str | None, Shown] = {}
         tables: dict[str | None, pa.Table] = {}
@@ -132,6 +136,35 @@ def in_zone_of(rows: pa.Table, query: Query, zone: str | None) -> pa.Table:
     from fogline.rows.clock import in_zone
 
     return rows.set_column(rows.schema.names.index(query.arrived), query.arrived, in_zone(rows[query.arrived], zone))
+
+
+def as_shown(at: str | None, zone: str | None) -> str | None:
+    """An instant as a person writes it, who sees times as clocks of a zone show them; also as in 01.05.2024 14:00.
+
+    >>> as_shown("01.05.2024 14:00", "Europe/Berlin"), as_shown("2024-05-01", ""), as_shown("530", None)
+    ('2024-05-01 14:00:00+02:00', '2024-05-01 00:00:00', '530')
+    """
+    when = None if at is None else _clock_time(at)
+    if when is None or when.tzinfo is not None or not zone:
+        return at if when is None else str(when)
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    stamp = pa.scalar(when, pa.timestamp("us"))
+    return str(pc.assume_timezone(stamp, zone, ambiguous="earliest", nonexistent="latest").as_py())
+
+
+def _clock_time(text: str) -> datetime | None:
+    """A date, or a date and a time; None: it is neither, such as a number."""
+    with suppress(ValueError):
+        float(text)
+        return None
+    with suppress(ValueError):
+        return datetime.fromisoformat(text.strip())
+    for form in CLOCKS:
+        with suppress(ValueError):
+            return datetime.strptime(text.strip(), form)  # the zone is that of the stream
+    return None
 
 
 def shown_in(shown: Shown, zone: str | None) -> Shown:

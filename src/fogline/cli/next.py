@@ -36,8 +36,12 @@ def ask(
     """
     with helpful():
         from fogline.cli.answer import as_text, table_of
+        from fogline.queries import QUERY, each_of
+        from fogline.show import quoted
 
-        rows = reading(output, settings(), lambda found: cells(found, query)).slice(0, top)
+        rows, asked = reading(
+            output, settings(), lambda found: (shown_in(cells(found, query).slice(0, top), found.zone), found.asked())
+        )
         if as_json:
             typer.echo(as_text(rows, "json"), nl=False)
             return
@@ -47,11 +51,25 @@ def ask(
         console = paper()
         shown = [name for name in rows.schema.names if name not in ("time", "rank", "sentence")]
         console.print(table_of(rows.select(shown)))
-        console.print(f"{_first_letter(rows['sentence'][0].as_py())}.", soft_wrap=True)
+        first = rows.slice(0, 1).to_pylist()[0]
+        own = each_of(asked)[first.get(QUERY)]
+        console.print(
+            f"Measure {first['attribute']} of {quoted(first[own.id])} (arrived {first[own.arrived]}) first: about "
+            f"{first['changes']:.2g} rows would enter or leave the answer.",
+            soft_wrap=True,
+        )
 
 
-def _first_letter(sentence: str) -> str:
-    return sentence[:1].upper() + sentence[1:]
+def shown_in(rows: pa.Table, zone: str | None) -> pa.Table:
+    """The rows, with times as clocks of a zone show them."""
+    import pyarrow as pa
+
+    from fogline.rows.clock import in_zone
+
+    for k, field in enumerate(rows.schema):
+        if pa.types.is_timestamp(field.type):
+            rows = rows.set_column(k, field.name, in_zone(rows[field.name], zone))
+    return rows
 
 
 def cells(output: OutputReader, query: str | None) -> pa.Table:

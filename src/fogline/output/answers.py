@@ -223,6 +223,19 @@ class OutputReader:
                     latest = found if latest is None or (found is not None and found > latest) else latest
         return latest
 
+    def batch_at(self, at: str) -> int:
+        """The last batch that a reader sees who looks at an instant; -1: there is none by then."""
+        instant, last = None, -1
+        for held, files in self.files(HEALTH):
+            for file in files:
+                rows = file.read(columns=["batch", "time"])
+                instant = as_instant(at, rows.schema.field("time").type).as_py() if instant is None else instant
+                later = rows.filter(pc.greater(rows["time"], instant))
+                if later.num_rows:
+                    return max(last, int(pc.min(later["batch"]).as_py()) - 1)
+            last = held.last
+        return last
+
     # What else the run has found out
 
     def near(self, batch: int | None = None, columns: Sequence[str] | None = None) -> pa.Table:

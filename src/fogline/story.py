@@ -1,0 +1,175 @@
+"""What became of the rows of an id: what was reported of each, and why it is in or out.
+
+`output.recorded` reads it from the folder of a run, `replay` plays the stream again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from fogline.results import Change, Outside, number, plain
+from fogline.show import count_of, quoted
+
+_UTC = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?\+00:00")
+_LEFT = {
+    "expired": "it has expired",
+    "beaten": "another row surely beats it",
+    "less likely": "its probability is not above alpha any more",
+    "replaced": "a newer row of its id has taken its place, and is not in",
+    "removed": "it was removed",
+    "begun anew": "the clock of its group had run ahead, and the group was begun anew",
+}
+Key = tuple[tuple[Any, ...], Any, Any]  # group, id and arrival of a row
+
+
+@dataclass(frozen=True, slots=True)
+class RowStory:
+    """One row of an id: what was reported of it, and why it is in or out now, where that is known."""
+
+    by: tuple[Any, ...]
+    id: Any
+    arrived: Any
+    changes: tuple[Change, ...]
+    """The newest last."""
+    why: Mapping[str, Any] | None = None
+    """As `Explanation.to_dict` gives it; None: it has left, was forgotten, or was not explained."""
+    inside: bool = False
+    probability: float | None = None
+    """Where it may be in."""
+    guard: tuple[Any, Any] | None = None
+    """The id and the arrival of the row that surely beats one that was forgotten."""
+    newer: Any = None
+    """Where only the newest row of an id counts: the arrival of the one that was reported in its place."""
+
+    @property
+    def sentence(self) -> str:
+        """Why it is in or out, in one plain sentence."""
+        if self.why is not None:
+            return str(self.why["sentence"])
+        if self.inside and self.probability is not None:
+            return f"{quoted(self.id)} is in the answer with probability {number(self.probability)}."
+        out = f"{quoted(self.id)} is out of the answer"
+        if self.guard is not None:
+            return f"{out}: {_row(*self.guard)} surely beats it, for the rest of its life."
+        if self.changes and self.changes[-1].change == "leave":
+            return f"{out}: {why_it_left(self.changes[-1])}."
+        if self.newer is not None:
+            return f"{out}: a newer row of {quoted(self.id)} (arrived {self.newer}) has taken its place."
+        if self.probability is not None:
+            return f"{out} with probability {number(self.probability)}."
+        return f"{out}: it is not in the window."
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain JSON values: why it is in or out, if that is known, and what was reported."""
+        row = {"id": plain(self.id), "arrived": plain(self.arrived), "by": [plain(each) for each in self.by]}
+        row |= {"inside": self.inside, "certainty": "", "probability": self.probability, "sentence": self.sentence}
+        row["guard"] = None if self.guard is None else dict(zip(("id", "arrived"), map(plain, self.guard), strict=True))
+        reported = [
+            {"time": plain(each.time), "change": each.change, "probability": each.probability, "reason": each.reason}
+            for each in self.changes
+        ]
+        return row | dict(self.why or {}) | {"changes": reported}
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What became of an id, up to an instant."""
+
+    at: Any
+    rows: tuple[RowStory, ...]
+    """The newest first."""
+    rejected: tuple[str, ...]
+    """Why others of its rows could not be taken."""
+    taken: bool = True
+    """Whether any of its rows could."""
+    more: bool = False
+    """Whether there were changes before those that are shown."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain JSON values."""
+        rows = [each.to_dict() for each in self.rows]
+        return {"at": plain(self.at), "rows": rows, "rejected": list(self.rejected)}
+
+
+def why_it_left(change: Change) -> str:
+    """The reason of a leave, in words."""
+    words = _LEFT.get(change.reason or "", "it is not in the answer any more")
+    return words if change.beaten_by is None else f"{_row(*change.beaten_by)} surely beats it"
+
+
+def by_row(changes: Iterable[Change]) -> dict[Key, list[Change]]:
+    """The changes of each row, in their order."""
+    found: dict[Key, list[Change]] = {}
+    for change in changes:
+        found.setdefault((change.by, change.id, change.arrived), []).append(change)
+    return found
+
+
+def replaced(changes: Iterable[Change]) -> dict[Key, Any]:
+    """Of each row in whose place another of its id was reported: the arrival of that one."""
+    last: dict[tuple[tuple[Any, ...], Any], Any] = {}
+    out: dict[Key, Any] = {}
+    for change in changes:
+        before = last.get((change.by, change.id))
+        if before is not None and before != change.arrived:
+            out[change.by, change.id, before] = change.arrived
+        last[change.by, change.id] = change.arrived
+    return out
+
+
+def in_zone_of(arrived: Any, why: Mapping[str, Any]) -> dict[str, Any]:
+    """An explanation, which has times in UTC, with times as `arrived`, the row's own, shows them."""
+    if not isinstance(arrived, datetime) or arrived.tzinfo is None:
+        return dict(why)
+
+    def local(text: Any) -> str:
+        return str(datetime.fromisoformat(str(text)).replace(tzinfo=UTC).astimezone(arrived.tzinfo))
+
+    def shown(each: Mapping[str, Any]) -> dict[str, Any]:
+        return {**each, "arrived": local(each["arrived"])}
+
+    found = shown(why) | {name: [shown(each) for each in why[name]] for name in ("beaten_by", "flips")}
+    found["decisive"] = None if why["decisive"] is None else shown(why["decisive"])
+    found["sentence"] = _UTC.sub(lambda each: local(each[0].removesuffix("+00:00")), why["sentence"])
+    return found
+
+
+def tables_of(why: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """An explanation as small tables of texts: a title, and rows of two cells; only those that have any."""
+    outside = {each["attribute"]: Outside(**each) for each in why["outside"]}
+    found = [
+        ("missing", [_missing(each, outside.get(each["attribute"])) for each in why["imputed"]]),
+        ("beaten by", [(_where(each), f"with probability {number(each['probability'])}") for each in why["beaten_by"]]),
+        ("what would change it", [_flip(each) for each in why["flips"]]),
+    ]
+    if (most := why["decisive"]) is not None:
+        cell = f"its {most['attribute']}" if most["own"] else f"{most['attribute']} of {_where(most)}"
+        found.append(("measure first", [(cell, f"would move its probability by {number(most['moves'])} on average")]))
+    return [(title, rows) for title, rows in found if rows]
+
+
+def _where(row: Mapping[str, Any]) -> str:
+    return _row(row["id"], row["arrived"])
+
+
+def _row(id: Any, arrived: Any) -> str:
+    return f"{quoted(id)} (arrived {arrived})"
+
+
+def _missing(cell: Mapping[str, Any], measured: Outside | None) -> tuple[str, str]:
+    low, high = number(cell["low"]), number(cell["high"])
+    by = f"rule {cell['rule']}" if cell["rule"] else cell["imputer"]
+    rows = "" if cell["rows"] is None else f", {count_of(cell['rows'], 'row')} of history"
+    what = f"{cell['attribute']} is missing" if measured is None else f"{cell['attribute']} of {measured}"
+    return what, f"{low if low == high else f'{low} to {high}'}, mean {number(cell['mean'])}{by and f', by {by}'}{rows}"
+
+
+def _flip(flip: Mapping[str, Any]) -> tuple[str, str]:
+    cell = f"its {flip['attribute']}" if flip["own"] else f"{flip['attribute']} of {_where(flip)}"
+    chance = "" if flip["chance"] is None else f" (chance {number(flip['chance'])})"
+    then = f"{'in' if flip['to'] else 'out'}, P = {number(flip['probability'])}"
+    return f"{cell} {flip['side']} {number(flip['value'])}", f"{then}{chance}"
