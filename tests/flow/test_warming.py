@@ -62,3 +62,4 @@ def test_the_calls_reach_the_kernels_of_every_part_of_a_pipeline():
     assert len(list(warming.steps())) == 9
     reached = (arrow.cells, cover.uncovered, tick._screen, bracket.bracket, sorted_rows.find_close, rtree.find)
     assert all(each.signatures for each in (*reached, forest.ask, sensors.walk, gaps.shut, revise.release))
+    assert {str(types[-1]) for types in tick._tick.signatures} == {"none", "bool"}, "with distributions, and without"

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from fogline.arrays import BOUNDS_ONLY, Flags, Floats, Ints
+from fogline.arrays import BOUNDS_ONLY, ONE, Flags, Floats, Ints
 from fogline.engine.current import Current
 from fogline.engine.group import Group
 from fogline.engine.groups import Live
@@ -123,6 +123,8 @@ def audit(live: Live) -> None:
     assert np.all(c.expires[alive] > live.now), "an expired row is still there"
     assert np.all(c.state[alive] <= IN), "a verdict was left in a state"
     assert not np.any(s.uncertain.start[opened] == BOUNDS_ONLY), "an open row has only bounds"
+    known = isinstance(live, Current) or s.distributed or (s.uncertain.start[alive] == ONE).all()
+    assert known, "a distribution is there, and ticks leave out what distributions need"
     least, most = ends(s.uncertain, alive)
     lo, hi = s.uncertain.lo, s.uncertain.hi
     assert np.all((lo[alive] <= least) & (least <= most) & (most <= hi[alive])), "a distribution leaves its box"

@@ -31,6 +31,7 @@ import numpy as np
 
 from fogline.arrays import (
     BOUNDS_ONLY,
+    ONE,
     SHARED,
     UNFILLED,
     WENT,
@@ -138,6 +139,7 @@ class Groups:
         if self.fill is not None and len(rows.arrived):
             bounds = kernels.rows_with_bounds(rows.uncertain.start)
             if bounds.any():
+                self.slots.distributed = True
                 self.slots.of.now[which] = now
                 rows, coming = self._screen(rows, coming, bounds)
         return self._run(which, now, rows, coming)
@@ -154,8 +156,9 @@ class Groups:
             rows, coming = bulk.meet(self, rows, coming)
             work = work._replace(judge=False, met=True)
         while True:
+            s.distributed = s.distributed or len(rows.uncertain.value) > 0
             s.make_room(rows, coming.begin)
-            most, end = kernels.tick(s.seen(), coming, work, self.limits, s.changes, end)
+            most, end = kernels.tick(s.seen(), coming, work, self.limits, s.changes, end, s.distributed)
             s.name(rows, work.which)
             if most == kernels.DONE:
                 if began is not None and self.settled is not None:
@@ -288,6 +291,7 @@ class Groups:
         s.coded = n  # cut points are chosen below
         s.begin_with(sizes, len(uncertain.value), rows.id.dtype)
         s.pool = copy_sharing(uncertain, np.arange(n), s.uncertain, 0, s.pool, unshared(s.d), s.shared)
+        s.distributed = s.distributed or bool((uncertain.start != ONE).any())
         s.raw[:n], s.id[:n], s.known[:n] = rows.raw, rows.id, rows.known
         s.columns.instances[:n], s.columns.within[:n] = s.instances_of(uncertain), 0.0
         s.recode(uncertain)

@@ -94,6 +94,7 @@ class Slots:
         self.most_instances = instances
         self.lists = empty_rows(0, d, 0) if shared is None else shared  # one row: the lists that cells share
         self.shared = unshared(d) if shared is None else np.where(shared.start[0] >= 0, shared.start[0], SHARED)
+        self.distributed = shared is not None  # has there been a distribution, or a row with bounds only?
         self.packed = 0  # how much of the sums was in use when gaps were last closed
         self.coded = 0  # how many rows the cut points were made from
         self.fence = fences(d)

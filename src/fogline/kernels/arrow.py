@@ -190,9 +190,9 @@ def cells(address, columns, clock, lists):
     wanted = Wanted(*columns)  # a plain tuple: Numba takes three times as long to recognise a named one
     n, _, _, children = _struct(address)
     d = wanted.at.shape[0]
-    cursor, room = 0, 1
+    cursor = room = 0
     if lists is not None:
-        room += _room(children, wanted, n)
+        room = _room(children, wanted, n) + 1
     found = _empty(n, d, room)
     for j in range(d):
         column = _item(children, wanted.at[j])

@@ -58,14 +58,20 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 import numba
-from numba import njit
+from llvmlite.binding import Linkage
+from numba import njit, types
 from numba.core import config, ir
+from numba.core.cgutils import alloca_once
 from numba.core.codegen import JITCodeLibrary, get_host_cpu_features
 from numba.core.compiler import Compiler, CompilerBase, CompileResult, DefaultPassBuilder
 from numba.core.compiler_machinery import PassManager, register_pass
+from numba.core.datamodel.models import TupleModel
+from numba.core.datamodel.registry import default_manager
 from numba.core.lowering import Lower
+from numba.core.postproc import PostProcessor, VariableLifetime
 from numba.core.registry import cpu_target
 from numba.core.serialize import dumps
+from numba.core.transforms import canonicalize_cfg
 from numba.core.typed_passes import NativeLowering
 from numba.core.types.containers import BaseNamedTuple
 from numba.core.types.functions import BaseFunction
@@ -368,86 +374,135 @@ def _digest(*texts: bytes) -> str:
 # --- How Numba is asked to compile ------------------------------------------------------------------------------------
 
 
-class _Unfinished(JITCodeLibrary):
-    """Code that is only there to be linked into other code: neither optimised nor translated by itself."""
+class _Whole(TupleModel):
+    """A named tuple of arrays as an argument: one value.
 
-    def _optimize_final_module(self) -> None:
-        pass
+    Numba hands over each field of each array by itself. A live set has two hundred; to take it apart before each call,
+    and put it together behind, was most of what was written down and optimised.
+    """
 
-    def _finalize_final_module(self) -> None:
+    def get_argument_type(self) -> Any:
+        return self.get_value_type()
+
+    def as_argument(self, _builder: Any, value: Any) -> Any:
+        return value
+
+    def from_argument(self, _builder: Any, value: Any) -> Any:
+        return value
+
+
+def _model(manager: Any, named: Any) -> TupleModel:
+    """How a named tuple is handed over: the package's as a whole, all others, which other kernels know, as ever."""
+    return (_Whole if named.instance_class.__module__.startswith(f"{_PACKAGE.name}.") else TupleModel)(manager, named)
+
+
+default_manager.register(types.NamedTuple, _model)
+
+
+class _Library(JITCodeLibrary):
+    """Code that is optimised at the end only, when all that it calls is there; not function by function as well."""
+
+    _linking_libraries: Any
+    _shared_module: Any
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+
+class _Part(_Library):
+    """Code that is only there to be linked into a kernel: neither linked nor optimised nor translated by itself."""
+
+    def finalize(self) -> None:
         self._finalize_dynamic_globals()
         self._finalized = True
 
+    def _get_module_for_linking(self) -> Any:
+        if self._shared_module is None:
+            self._shared_module = self._final_module
+            for function in self._final_module.functions:
+                if not function.is_declaration and function.linkage == Linkage.external:
+                    function.linkage = "linkonce_odr"
+        return self._shared_module
+
+
+class _Kernel(_Library):
+    """Code of a kernel. It links each part that it calls, directly or not, once."""
+
+    def finalize(self) -> None:
+        found, waiting = dict.fromkeys(self._linking_libraries), list(self._linking_libraries)
+        while waiting:
+            part = waiting.pop()
+            new = [each for each in part._linking_libraries if isinstance(part, _Part) and each not in found]
+            found.update(dict.fromkeys(new))
+            waiting += new
+        self._linking_libraries = list(found)
+        super().finalize()
+
 
 class _Lower(Lower):
-    """Numba's translation of a function, which counts no references to what the caller holds as long as it runs.
-
-    That are its arguments, and the fields of those that are named tuples. A live set is two dozen arrays: to count each
-    of them in every function that is handed them took a tenth of the time.
+    """Numba's translation of a function. What the caller holds as long as it runs is its arguments, the fields of those
+    that are named tuples, and other names of these. They are looked up where they are used: they have no place of their
+    own in memory, and no references to them are counted. A live set is two dozen arrays.
     """
 
     def init(self) -> None:
         super().init()
-        self._counts = True
         assigned = [each for block in self.blocks.values() for each in block.find_insts(ir.Assign)]
         often = Counter(each.target.name for each in assigned)
-        self._held: set[str] = set()
+        self._held: dict[str, Any] = {}
         before = -1
         while len(self._held) > before:  # a field of a field is held, too
             before = len(self._held)
             self._held.update(
-                each.target.name for each in assigned if often[each.target.name] == 1 and self._holds(each)
+                (each.target.name, each.value)
+                for each in assigned
+                if often[each.target.name] == 1 and self._holds(each.value, self.typeof(each.target.name))
             )
 
-    def _holds(self, each: Any) -> bool:
-        value = each.value
-        if isinstance(value, ir.Expr) and value.op == "getattr" and value.value.name in self._held:
-            whole = self.typeof(value.value.name)
-            return isinstance(whole, BaseNamedTuple) and whole[whole.fields.index(value.attr)] == self.typeof(
-                each.target.name
-            )
-        return isinstance(value, ir.Arg)
+    def _holds(self, value: Any, found: Any) -> bool:
+        if isinstance(value, ir.Arg):
+            return bool(self.typeof(f"arg.{value.name}") == found)
+        if isinstance(value, ir.Var):
+            return value.name in self._held and self.typeof(value.name) == found
+        if not (isinstance(value, ir.Expr) and value.op == "getattr" and value.value.name in self._held):
+            return False
+        whole = self.typeof(value.value.name)
+        return isinstance(whole, BaseNamedTuple) and whole[whole.fields.index(value.attr)] == found
 
-    def lower_assign(self, ty: Any, inst: Any) -> Any:
-        if inst.target.name not in self._held:
-            return super().lower_assign(ty, inst)
-        if isinstance(inst.value, ir.Expr):
-            whole, field = inst.value.value.name, inst.value.attr
-            return self.builder.extract_value(self.loadvar(whole), self.typeof(whole).fields.index(field))
-        return self._uncounted(super().lower_assign, ty, inst)
+    def lower_inst(self, inst: Any) -> None:
+        if not (isinstance(inst, ir.Assign) and inst.target.name in self._held):
+            super().lower_inst(inst)
 
-    def storevar(self, value: Any, name: str, argidx: int | None = None) -> None:
-        if name in self._held:
-            self._uncounted(super().storevar, value, name, argidx)
-        else:
-            super().storevar(value, name, argidx)
+    def loadvar(self, name: str) -> Any:
+        value = self._held.get(name)
+        if value is None:
+            return super().loadvar(name)
+        if isinstance(value, ir.Arg):
+            return self.fnargs[value.index]
+        if isinstance(value, ir.Var):
+            return self.loadvar(value.name)
+        whole = value.value.name
+        return self.builder.extract_value(self.loadvar(whole), self.typeof(whole).fields.index(value.attr))
 
     def delvar(self, name: str) -> None:
         if name not in self._held:
             super().delvar(name)
 
-    def incref(self, typ: Any, val: Any) -> None:
-        if self._counts:
-            super().incref(typ, val)
-
-    def decref(self, typ: Any, val: Any) -> None:
-        if self._counts:
-            super().decref(typ, val)
-
-    def _uncounted(self, step: Callable[..., Any], *args: Any) -> Any:
-        self._counts = False
-        try:
-            return step(*args)
-        finally:
-            self._counts = True
+    def alloca_lltype(self, name: str, lltype: Any, datamodel: Any = None) -> Any:  # it is not to be debugged
+        return alloca_once(self.builder, lltype, name=name, zfill=False)
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _OuterLowering(NativeLowering):
-    """Numba's own last step."""
+    """Numba's last step."""
 
     _name = "fogline_outer_lowering"
     lowering_class = _Lower
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = _Kernel(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        return bool(super().run_pass(state))
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -458,7 +513,7 @@ class _InnerLowering(NativeLowering):
     lowering_class = _Lower
 
     def run_pass(self, state: Any) -> bool:
-        state.library = _Unfinished(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library = _Part(state.targetctx.codegen(), state.func_id.func_qualname)
         state.flags.no_compile = state.flags.no_cfunc_wrapper = True
         super().run_pass(state)
         stand_in: dict[str, Any] = {}  # Numba wants some builtin for each function, none twice; this one refuses arrays
@@ -483,13 +538,23 @@ class _Inner(CompilerBase):
         return _pipeline(self.state, _InnerLowering)
 
 
+def _analysed(processor: PostProcessor, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
+    """What Numba does after a step, without what only generators and code that is lifted out of a function need."""
+    function = processor.func_ir
+    function.blocks = canonicalize_cfg(function.blocks)
+    function.variable_lifetime, function.generator_info = VariableLifetime(function.blocks), None
+    if emit_dels:
+        processor._insert_var_dels(extend_lifetimes=extend_lifetimes)
+
+
 class _Outer(CompilerBase):
     """How a kernel is compiled, with all that it calls as a part of it. Meanwhile
 
     - no garbage is looked for: there is little, and looking takes a sixth of the time. Numba's lock is held, so no
       other thread compiles;
     - what an operation makes of some types is found out once, not wherever it occurs: Numba tries many candidates;
-    - Numba does not check after each step what the step before left.
+    - Numba does not check after each step what the step before left, nor find out after each what lives how long: it
+      does so where it needs to know.
     """
 
     def define_pipelines(self) -> list[Any]:
@@ -499,7 +564,7 @@ class _Outer(CompilerBase):
         """Compile a function and all that it calls."""
         operations: Any = BaseFunction
         looks, alone, look_up = gc.isenabled(), Compiler.define_pipelines, operations.get_call_type
-        checks, found = PassManager._ENFORCING, dict[Any, Any]()
+        checks, analyse, found = PassManager._ENFORCING, PostProcessor.run, dict[Any, Any]()
 
         def remember(function: Any, context: Any, args: Any, kws: Any) -> Any:
             key = function, tuple(args), tuple(sorted(kws.items()))
@@ -509,12 +574,12 @@ class _Outer(CompilerBase):
 
         gc.disable()
         Compiler.define_pipelines, operations.get_call_type = _Inner.define_pipelines, remember
-        PassManager._ENFORCING = False
+        PassManager._ENFORCING, PostProcessor.run = False, _analysed
         try:
             return super().compile_extra(func)
         finally:
             Compiler.define_pipelines, operations.get_call_type = alone, look_up
-            PassManager._ENFORCING = checks
+            PassManager._ENFORCING, PostProcessor.run = checks, analyse
             if looks:
                 gc.enable()
 

@@ -76,7 +76,7 @@ from fogline.kernels.states import (
     reopen,
     waiting,
 )
-from fogline.kernels.sums import members_of, shift
+from fogline.kernels.sums import clear, members_of, shift
 from fogline.kernels.uncertain import no_lists, write_cells
 from fogline.kernels.words import covers, words
 
@@ -387,9 +387,30 @@ def settle(live, group, lists, ends, limits, pruned, room):
     return DONE
 
 
+@inner
+def settle_known(live, group, lists, ends):
+    """`settle` where every row is known. What could dominate an open row would do so surely: it is in."""
+    columns = live.columns
+    group.came = group.went = 0
+    a, _ = waiting(columns, group, lists[DUE], lists[OPENED])
+    group.changes = 0
+    if ends[1] + group.sums > live.sums.logs.shape[0]:
+        return GROW
+    for o in lists[DUE, :a]:
+        columns.state[o], columns.until[o], columns.within[o] = IN, -np.inf, 0.0
+        columns.probability[o], columns.at[o] = 1.0, ends[1]
+        clear(live.sums, ends[1], 1)
+        ends[1] += 1
+    group.evaluations += a
+    return DONE
+
+
 @kernel
-def _tick(uncertain, columns, sums, rest, row_uncertain, rows, work, limits, changes, end):
-    """See `tick`. Arguments are plain tuples: Numba takes three times as long to recognise named ones."""
+def _tick(uncertain, columns, sums, rest, row_uncertain, rows, work, limits, changes, end, distributed):
+    """See `tick`. Arguments are plain tuples: Numba takes three times as long to recognise named ones.
+
+    Compiled twice: where `distributed` is None, all that distributions need is left out, half of the time.
+    """
     these = GroupSet(UncertainRows(*uncertain), Columns(*columns), Sums(*sums), *rest)
     coming, todo, bounds = Arrivals(UncertainRows(*row_uncertain), *rows), Work(*work), Limits(*limits)
     most = DONE
@@ -410,6 +431,8 @@ def _tick(uncertain, columns, sums, rest, row_uncertain, rows, work, limits, cha
             group.left = FILL
         elif not todo.judge:
             group.left = MET
+        elif distributed is None:
+            group.left = settle_known(live, group, lists, these.ends)
         else:
             group.left = settle(live, group, lists, these.ends, bounds, these.pruned[g], these.scratch)
         if group.left == DONE and todo.report:
@@ -425,15 +448,18 @@ def _tick(uncertain, columns, sums, rest, row_uncertain, rows, work, limits, cha
     return most, end
 
 
-def tick(groups: GroupSet, rows: Arrivals, work: Work, limits: Limits, changes: Any, end: int) -> tuple[int, int]:
+def tick(
+    groups: GroupSet, rows: Arrivals, work: Work, limits: Limits, changes: Any, end: int, distributed: bool
+) -> tuple[int, int]:
     """A tick of some groups, or as much of it as can be done; see the module.
 
-    Changes are written from `end` on. Returns the greatest of what is left to do, and where changes end.
+    `distributed`: may a row, of the groups or one that comes, have a distribution, or bounds only? Changes are written
+    from `end` on. Returns the greatest of what is left to do, and where changes end.
     """
     uncertain, columns, sums, *rest = groups
     most, end = _tick(
         tuple(uncertain), tuple(columns), tuple(sums), tuple(rest), tuple(rows.uncertain), tuple(rows[1:]),
-        tuple(work), tuple(limits), changes, end,
+        tuple(work), tuple(limits), changes, end, True if distributed else None,
     )  # fmt: skip
     return most, end
 
