@@ -21,7 +21,7 @@ from tests.chaos.judging import same, seen
 from tests.chaos.modes import MODES, OUT, World, world
 from tests.chaos.zygote import Started
 
-EMBEDDED_KILLS = 10  # per case
+EMBEDDED_KILLS = 40  # per case: 25 cases are a thousand
 
 
 def cases(seed: int) -> Iterator[Case]:
