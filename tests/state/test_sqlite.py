@@ -383,12 +383,20 @@ def test_what_failed_is_closed_and_the_file_is_as_it_was(folder, monkeypatch):
         assert content(again) == before
 
 
-@pytest.mark.parametrize(("full", "number"), [(True, errno.ENOSPC), (False, errno.EIO)])
-def test_an_input_output_error_on_a_full_disk_names_the_full_disk(full, number, folder, monkeypatch):
+@pytest.mark.parametrize(
+    ("full", "code", "number"),
+    [
+        (True, sqlite3.SQLITE_IOERR, errno.ENOSPC),
+        (True, sqlite3.SQLITE_CANTOPEN, errno.ENOSPC),
+        (False, sqlite3.SQLITE_IOERR, errno.EIO),
+        (False, sqlite3.SQLITE_CANTOPEN, errno.EACCES),
+    ],
+)
+def test_what_fails_on_a_full_disk_names_the_full_disk(full, code, number, folder, monkeypatch):
     kept = filled(folder)
     monkeypatch.setattr(sqlite, "_is_full", lambda _: full)
     error = sqlite3.OperationalError("disk I/O error")
-    error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+    error.sqlite_errorcode = code
     monkeypatch.setattr(kept, "_write_head", lambda db: (_ for _ in ()).throw(error))
     with pytest.raises(OSError, match=r"state\.sqlite") as found:
         kept.commit()

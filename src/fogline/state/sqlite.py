@@ -446,8 +446,8 @@ class Checkpoint:
         code, path = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF, str(self.path)
         if code in _OF_FILES:
             number = _OF_FILES[code]
-            if number == errno.EIO and _is_full(self.folder):
-                number = errno.ENOSPC  # SQLite calls it an I/O error where its log's index cannot grow
+            if number in (errno.EIO, errno.EACCES) and _is_full(self.folder):
+                number = errno.ENOSPC  # SQLite has other words where its log, or the log's index, cannot grow
             return OSError(number, os.strerror(number), path)
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             return FoglineError(f"{path!r} is being used by another process. Stop it, or choose another output.")
