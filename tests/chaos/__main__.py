@@ -22,7 +22,7 @@ from tests.chaos.case import Case, NotHere
 from tests.chaos.ledger import LEFT_OUT, WRONG, Ledger, Line, line_of
 from tests.chaos.report import write_report
 
-PARTS = ("kills", "places", "sources", "damage", "drivers", "clocks", "io", "simulation", "fuzz")
+PARTS = ("kills", "places", "sources", "damage", "drivers", "clocks", "io", "inside", "simulation", "fuzz")
 SEEDS = "0:3"
 
 
