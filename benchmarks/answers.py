@@ -49,12 +49,11 @@ def parts_of(first: int, count: int, changes: int) -> dict[str, pa.Table]:
     table = pa.table(
         {
             "time": number,
-            "id": pa.array(np.char.add("sensor-", np.tile(np.arange(half), 2 * count)[there].astype(str))),
+            "sensor": pa.array(np.char.add("sensor-", np.tile(np.arange(half), 2 * count)[there].astype(str))),
             "t": number - LIFE * leaves,
             "change": pa.array(np.where(leaves, "leave", "enter")),
             "probability": pa.array(rng.random(n), mask=leaves),
-            "exact": pa.array(np.full(n, True), mask=leaves),
-            "within": pa.array(np.zeros(n), mask=leaves),
+            "probability_error": pa.array(np.zeros(n), mask=leaves),
             **{name: rng.random(n) for name in "abcd"},
         }
     )

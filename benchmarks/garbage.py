@@ -173,7 +173,7 @@ def expected(sent: Sent, query: fl.Query, repository: fl.Repository) -> Answer:
     for _, some in groupby(sent.good, lambda row: int(str(row["t"])) // 50):
         rows = [{**row, "t": float(str(row["t"]))} for row in some]
         monitor.advance(rows[-1]["t"], pa.Table.from_pylist(rows), every="batch")
-    return {(row["site"], row["id"], row["t"]): row["probability"] for row in monitor.answer().to_pylist()}
+    return {(row["site"], row["sensor"], row["t"]): row["probability"] for row in monitor.answer().to_pylist()}
 
 
 def judged(output: Path, sent: Sent, answer: Answer, found: list[Row]) -> Iterator[tuple[bool, str]]:
@@ -188,7 +188,7 @@ def judged(output: Path, sent: Sent, answer: Answer, found: list[Row]) -> Iterat
     yield not left, f"{left.total():,} rejects for other reasons {'; '.join(each for each, _ in other)}"
     counted = int(pq.read_table(output / "health")["rows"].to_numpy().sum())
     yield counted == sent.lines, f"health counts {counted:,} rows, {sent.lines:,} lines were sent"
-    given = {(row["site"], row["id"], row["t"]): float(str(row["probability"])) for row in found}
+    given = {(row["site"], row["sensor"], row["t"]): float(str(row["probability"])) for row in found}
     same = given.keys() == answer.keys() and all(abs(given[key] - answer[key]) < 1e-6 for key in answer)
     yield same, f"the answer, {len(given):,} rows, is that of a monitor with the good rows alone, {len(answer):,} rows"
 

@@ -117,8 +117,8 @@ class Places:
     def grid(self, changes: pd.DataFrame) -> Grid:
         """Add changes up: the probability of every reading in every hour of its life."""
         out = np.full((self.hours * len(self.stations), HOURS), np.nan)
-        row = self.of(changes["id"], changes["t"])
-        age = self.hour(changes["time"]) - self.hour(changes["t"])
+        row = self.of(changes["station"], changes["timestamp"])
+        age = self.hour(changes["time"]) - self.hour(changes["timestamp"])
         chance = changes["probability"].to_numpy(np.float64)
         for k in range(HOURS):
             then = age == k
@@ -236,8 +236,8 @@ def imputed(spark: Any, shown: pd.DataFrame, repository: fl.Repository, work: Pa
     """Per missing cell: least, 10 %, median, 90 % and greatest value of its distribution, and which imputer gave it."""
     shown.to_parquet(work / "shown.parquet", index=False)
     spread = fl.spark.impute(spark.read.parquet(str(work / "shown.parquet")), QUERY, repository).toPandas()
-    spread = spread.sort_values(["id", "time", "attribute", "value"])
-    keys = ["id", "time", "attribute"]
+    spread = spread.sort_values(["station", "timestamp", "attribute", "value"])
+    keys = ["station", "timestamp", "attribute"]
     spread["upto"] = spread.groupby(keys)["probability"].cumsum()
     cells = spread.groupby(keys)
     out = cells.agg(least=("value", "min"), most=("value", "max"), rule=("rule", "first"))
@@ -252,9 +252,9 @@ def with_truth(cells: pd.DataFrame, year: pd.DataFrame, shown: pd.DataFrame) -> 
     last = shown.groupby("station")[NAMES].ffill()
     for name in NAMES:
         known = pd.DataFrame(
-            {"id": year["station"], "time": year["timestamp"], "truth": year[name], "last": last[name]}
+            {"station": year["station"], "timestamp": year["timestamp"], "truth": year[name], "last": last[name]}
         )
-        parts.append(cells[cells["attribute"] == name].merge(known, on=["id", "time"]))
+        parts.append(cells[cells["attribute"] == name].merge(known, on=["station", "timestamp"]))
     return pd.concat(parts).dropna(subset=["truth"])
 
 
@@ -386,8 +386,8 @@ def picture_week(air: pd.DataFrame, grid: Grid, places: Places, out: Path) -> st
 
 def fullest_week(cells: pd.DataFrame) -> tuple[str, pd.Timestamp]:
     """The station and week with most hidden values; of several, the one in which they differ most."""
-    week = cells["time"].dt.to_period("W").dt.start_time.rename("week")
-    size = cells.groupby(["id", week]).agg(n=("truth", "size"), spread=("truth", "std"))
+    week = cells["timestamp"].dt.to_period("W").dt.start_time.rename("week")
+    size = cells.groupby(["station", week]).agg(n=("truth", "size"), spread=("truth", "std"))
     station, begin = size.sort_values(["n", "spread"]).index[-1]
     return str(station), begin
 
@@ -397,15 +397,15 @@ def draw_imputed(axes: Any, cells: pd.DataFrame, year: pd.DataFrame, title: str)
     hidden = cells[cells["attribute"] == "pm25"]
     station, week = fullest_week(hidden)
     end = week + pd.Timedelta("7D")
-    hidden = hidden[(hidden["id"] == station) & hidden["time"].between(week, end)].sort_values("time")
+    hidden = hidden[(hidden["station"] == station) & hidden["timestamp"].between(week, end)].sort_values("timestamp")
     truth = year[(year["station"] == station) & year["timestamp"].between(week, end)]
     axes.plot(truth["timestamp"], truth["pm25"], color=GREY, linewidth=1.3, label="measured")
     look = {"color": BLUE, "linewidth": 4, "alpha": 0.45, "label": "imputed, least to most"}
-    axes.vlines(hidden["time"], hidden["least"], hidden["most"], **look)
-    axes.scatter(hidden["time"], hidden["median"], color=BLUE, s=20, zorder=3, label="imputed, median")
-    axes.scatter(hidden["time"], hidden["last"], color=RED, s=24, marker="x", zorder=3, label="last value")
+    axes.vlines(hidden["timestamp"], hidden["least"], hidden["most"], **look)
+    axes.scatter(hidden["timestamp"], hidden["median"], color=BLUE, s=20, zorder=3, label="imputed, median")
+    axes.scatter(hidden["timestamp"], hidden["last"], color=RED, s=24, marker="x", zorder=3, label="last value")
     look = {"facecolors": "white", "edgecolors": "black", "s": 24, "zorder": 4, "label": "hidden truth"}
-    axes.scatter(hidden["time"], hidden["truth"], **look)
+    axes.scatter(hidden["timestamp"], hidden["truth"], **look)
     axes.set_ylabel("PM2.5, µg/m³")
     axes.set_ylim(bottom=0)
     days(axes, week, end)

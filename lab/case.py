@@ -39,7 +39,7 @@ from fogline.query import Query
 from fogline.synthetic import DISTRIBUTIONS, TOP, copies, seed_points
 from lab.paper.generator import SEEDS, dependencies, objects, seed_objects
 
-ID, TIME, SENSOR, AT = "row", "tick", "sensor", "at"
+ID, TIME, SENSOR, AT = "reading", "tick", "sensor", "at"
 PROTOCOLS = ("honest", "paper")
 
 

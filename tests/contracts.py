@@ -35,7 +35,7 @@ def rows_of(stream: Stream) -> dict[tuple[Any, ...], Any]:
 
 
 def name_of(row: dict[str, Any], by: tuple[str, ...]) -> tuple[Any, ...]:
-    return (*(row[column] for column in by), row["id"], row["t"])
+    return (*(row[column] for column in by), row["id" if "id" in row else "sensor"], row["t"])
 
 
 def answer_of(monitor: fl.Monitor, by: tuple[str, ...] = ()) -> dict[tuple[Any, ...], float]:

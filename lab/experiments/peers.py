@@ -58,7 +58,7 @@ def front_of(library: str) -> Front:
     if library == "pymoo":
         sort: Any = import_module("pymoo.util.nds.non_dominated_sorting").NonDominatedSorting()
         return lambda rows: np.sort(sort.do(rows, only_non_dominated_front=True))
-    return lambda rows: np.asarray(skyline(_table(rows), _query(rows.shape[1]))["id"].to_numpy())
+    return lambda rows: np.asarray(skyline(_table(rows), _query(rows.shape[1]))[ID].to_numpy())
 
 
 def trials(scope: Scope) -> list[Knobs]:
@@ -207,7 +207,7 @@ def nan_measure(knobs: Knobs, scope: Scope) -> list[dict[str, Scalar]]:
     if library == FOGLINE:
         query = Query.from_dict(_query(2).to_dict() | {"alpha": 0.01})
         answer = skyline(_table(FIVE), query).to_pylist()
-        chance = {row["id"]: float(row["probability"]) for row in answer}
+        chance = {row[ID]: float(row["probability"]) for row in answer}
         return [_nan_row(k, f"{chance.get(k, 0.0):.4f}", chance.get(k, 0.0)) for k in range(len(FIVE))]
     try:
         found = set(front(FIVE).tolist())

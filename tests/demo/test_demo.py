@@ -154,7 +154,7 @@ def test_every_lost_value_gets_the_bounds_and_the_mean_of_its_distribution(shift
     assert len(gaps) > 50
     for i, j in gaps:
         cell = [
-            each for each in spread if (each["id"], each["time"]) == names[i] and each["attribute"] == [*ATTRIBUTES][j]
+            each for each in spread if (each["sensor"], each["ts"]) == names[i] and each["attribute"] == [*ATTRIBUTES][j]
         ]
         values = [each["value"] for each in cell]
         assert (low[i, j], high[i, j]) == (min(values), max(values))
@@ -181,7 +181,7 @@ def viewed(shift, repository, parcels, *, latest=False):
 def test_the_changes_add_up_to_the_answer_of_the_monitor(shift, repository):
     view, engine = viewed(shift, repository, [30, 30, 30])
     answer = engine.monitor.answer()
-    names = zip(answer["id"].to_pylist(), answer["t"].to_pylist(), strict=True)
+    names = zip(answer["sensor"].to_pylist(), answer["ts"].to_pylist(), strict=True)
     assert view.members == dict(zip(names, answer["probability"].to_pylist(), strict=True))
     assert set(view.since) == set(view.answer)
     assert view.now == OPENING + 89 * STEP
@@ -348,7 +348,7 @@ def test_asked_for_the_newest_readings_the_demo_answers_the_same_and_reports_sen
     assert newest.answer == pytest.approx(usual.answer)
     assert (newest.since, newest.comparison.counts) == (usual.since, usual.comparison.counts)
     assert [each.sensor for each in newest.recent] == [each.sensor for each in usual.recent]
-    assert (newest.live, sorted(engine.monitor.answer()["id"].to_pylist())) == (60, sorted(newest.answer))
+    assert (newest.live, sorted(engine.monitor.answer()["sensor"].to_pylist())) == (60, sorted(newest.answer))
 
 
 def test_the_newest_readings_need_no_spark(monkeypatch):

@@ -43,10 +43,10 @@ def test_the_output_answers_as_a_monitor_does_and_explains_its_rows(tmp_path: Pa
     follower = Follower(OutputReader(place, "mine"))
     follower.poll()
     assert follower.state is not None
-    members = {(row["id"], row["t"]) for row in follower.state.members[None].to_pylist()}
+    members = {(row["sensor"], row["ts"]) for row in follower.state.members[None].to_pylist()}
     assert members == seen.members.keys()
     inside = [row for row in near_at(place).to_pylist() if row["inside"]]
-    assert {(row["id"], row["t"]) for row in inside} == members
+    assert {(row["sensor"], row["ts"]) for row in inside} == members
     assert all(row["why"] for row in inside)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["mine"]  # what it read is gone
 

@@ -154,18 +154,6 @@ def test_an_error_while_writing_late_stops_the_next_batch(tmp_path):
         kept.add(1, 2.0, [])
 
 
-def test_an_attribute_called_batch_stays_what_it_is(tmp_path):
-    query = fl.Query(attributes={"batch": "max"}, id="id", time="t", lifetime=30)
-    table = readings(50, 1).rename_columns(["id", "site", "t", "batch", "b"])
-    case = Case(query, lambda: table)
-    write_stream(case, tmp_path / "in")
-    running = Embedded(config_of(case, tmp_path))
-    running.start().awaitTermination()
-    found = pq.read_table(tmp_path / "out" / CURRENT)
-    assert found.schema.names[-2:] == ["batch", "batch_"]
-    assert set(found["batch_"].to_pylist()) == {running.status.batch}
-
-
 def test_a_folder_beside_the_output_has_it_too(tmp_path):
     write_stream(CASES["the newest of each id"], tmp_path / "in")
     config = config_of(CASES["the newest of each id"], tmp_path)

@@ -185,7 +185,7 @@ class Judge:
 
 
 def shown(row: Row) -> str:
-    return f"{row['change']} {row['id']} of {row['arrived']} at {row['time']}"
+    return f"{row['change']} {row['id']} of {row['t']} at {row['time']}"
 
 
 def _rounded(answer: Mapping[Any, float]) -> str:

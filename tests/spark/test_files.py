@@ -44,12 +44,12 @@ def csv(name: str, *lines: str, age: float = 0.0, sep: str = ",") -> None:
 
 def answer() -> dict[Any, Any]:
     tables = [pq.read_table(path) for path in sorted(Path("out/changes").glob("*.parquet"))]
-    return {row["id"]: row["t"] for row in answer_of(tables, fl.Query.load("q.yaml")).to_pylist()}
+    return {row["s"]: row["t"] for row in answer_of(tables, fl.Query.load("q.yaml")).to_pylist()}
 
 
 def seen() -> set[Any]:
     """The ids of all rows that ever entered."""
-    return {name for path in Path("out/changes").glob("*.parquet") for name in pq.read_table(path)["id"].to_pylist()}
+    return {name for path in Path("out/changes").glob("*.parquet") for name in pq.read_table(path)["s"].to_pylist()}
 
 
 def rejects() -> list[tuple[str, str]]:
@@ -185,7 +185,7 @@ def test_texts_with_and_without_a_zone_are_instants_of_one_clock(place):
     printed = run("check", "in", "-q", "q.yaml")
     assert "the times in 't' are taken for timestamps, as the first rows show; --clock states otherwise." in printed
     assert "the times in 't' are taken for timestamps" in run(*RUN)
-    times = {row["id"]: row["t"].isoformat() for path in Path("out/changes").glob("*.parquet")
+    times = {row["s"]: row["t"].isoformat() for path in Path("out/changes").glob("*.parquet")
              for row in pq.read_table(path).to_pylist()}  # fmt: skip
     assert times == {
         "a": "2026-03-01T12:00:00+00:00", "b": "2026-03-01T12:30:00+00:00", "c": "2026-03-01T12:40:00.123456+00:00",

@@ -131,8 +131,8 @@ def test_a_change_log_in_csv_is_run_and_answered(tmp_path, monkeypatch):
     assert "1 rows were stale" in out
     for at in (None, 4, 9):
         found = [json.loads(line) for line in invoke("answer", "out", "--json", *at_of(at)).splitlines()]
-        assert {row["id"] for row in found} == on_top([each for each in changes if at is None or each[0] <= at])
-        assert len({row["id"] for row in found}) == len(found)
+        assert {row["offer"] for row in found} == on_top([each for each in changes if at is None or each[0] <= at])
+        assert len({row["offer"] for row in found}) == len(found)
 
 
 def at_of(at: int | None) -> list[str]:

@@ -76,7 +76,7 @@ def expected(query: fl.Query, repository: fl.Repository, at: int | None) -> dict
         of_site = [{**row, "gas": row["gas"] or None, "t": float(row["t"])} for row in good if row["site"] == site]
         monitor = fl.Monitor(query, repository)
         monitor.advance(float(max(row["t"] for row in of_site) if at is None else at), of_site)
-        answer |= {(site, row["id"]): row["probability"] for row in monitor.answer().to_pylist()}
+        answer |= {(site, row["sensor"]): row["probability"] for row in monitor.answer().to_pylist()}
     return answer
 
 
@@ -104,7 +104,7 @@ def test_a_csv_with_garbage_ends_well_with_every_garbage_row_in_the_rejects_and_
     for at in (30, 77, None):
         words = ["answer", "out", "--json", *(["--at", str(at)] if at else [])]
         lines = map(json.loads, CliRunner().invoke(app, words).stdout.splitlines())
-        found = {(row["site"], row["id"]): row["probability"] for row in lines}
+        found = {(row["site"], row["sensor"]): row["probability"] for row in lines}
         assert found == pytest.approx(expected(query, repository, at), abs=1e-9)
     goes_on_as_it_was_begun(place)
     assert "rows" in run("answer", "out")
@@ -158,12 +158,12 @@ def test_new_files_are_taken_up_where_the_last_run_stopped_also_in_a_folder_that
 
 def test_changes_add_up_and_what_is_reported_later_of_a_tick_replaces_the_earlier():
     query = fl.Query(attributes={"x": "max"}, id="i", time="t", lifetime=9)
-    row = {"id": "a", "t": 1, "probability_error": 0.0, "x": 1.0}
+    row = {"i": "a", "t": 1, "probability_error": 0.0, "x": 1.0}
     first = pa.Table.from_pylist([{"time": 1, **row, "change": "enter", "probability": 0.9}])
     later = pa.Table.from_pylist([{"time": 1, **row, "change": "update", "probability": 0.7},
                                   {"time": 4, **row, "change": "leave", "probability": None}])  # fmt: skip
     assert answer_of([first, later], query, 1)["probability"].to_pylist() == [0.7]
-    assert answer_of([first, later], query, "3")["id"].to_pylist() == ["a"]
+    assert answer_of([first, later], query, "3")["i"].to_pylist() == ["a"]
     assert answer_of([first, later], query).num_rows == 0
     assert answer_of([], query).num_rows == 0
     with pytest.raises(FoglineError, match="write a number"):

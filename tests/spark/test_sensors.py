@@ -37,7 +37,7 @@ def of_a_monitor(table: pa.Table) -> pa.Table:
 
 def lines(table: pa.Table) -> list[tuple]:
     found = [
-        (row["time"], row["id"], row["t"], row["change"], round(row["probability"] or 0, 9))
+        (row["time"], row["sensor"], row["t"], row["change"], round(row["probability"] or 0, 9))
         for row in table.to_pylist()
     ]
     return sorted(found)
@@ -65,7 +65,7 @@ def test_a_stream_is_answered_as_by_a_monitor_also_when_it_is_stopped_and_goes_o
 def test_imputed_values_are_those_of_a_monitor(spark):
     table = stream()
     reported = fl.spark.impute(spark.createDataFrame(table), QUERY, learnt()).toArrow()
-    order = [(name, "ascending") for name in ("time", "id", "attribute", "value")]
+    order = [(name, "ascending") for name in ("t", "sensor", "attribute", "value")]
     assert reported.sort_by(order).equals(
         fl.impute.distributions(table, QUERY, learnt()).cast(reported.schema).sort_by(order)
     )

@@ -164,7 +164,7 @@ def test_ids_and_groups_keep_their_types(spark):
     for name in ("cent", "at", "small"):
         register(spark, a_query(attributes={"x": "max", "y": "min"}, id=name))
         found = ask_sql(spark, "SELECT * FROM skyline(TABLE(typed))").sort_by("x")
-        assert found["id"].combine_chunks() == TYPED[name].combine_chunks()
+        assert found[name].combine_chunks() == TYPED[name].combine_chunks()
 
 
 def test_a_table_without_rows_has_an_answer_without_rows(spark):
@@ -172,7 +172,7 @@ def test_a_table_without_rows_has_an_answer_without_rows(spark):
     register(spark, a_query(by=["site"]))
     for cut in ("", "PARTITION BY kind"):
         found = ask_sql(spark, f"SELECT * FROM skyline(TABLE(SELECT * FROM readings WHERE x < -1) {cut})")
-        assert found.schema.names == ["site", "id", "probability", "probability_error", "x", "y", "z"]
+        assert found.schema.names == ["site", "s", "probability", "probability_error", "x", "y", "z"]
         assert found.num_rows == 0
 
 
@@ -207,7 +207,7 @@ def test_the_answer_is_a_table_like_any_other(spark):
     spark.sql("CREATE OR REPLACE TEMPORARY VIEW best AS SELECT * FROM skyline(TABLE(readings))")
     found = ask_sql(spark, "SELECT b.id, r.kind FROM best b JOIN readings r ON b.id = r.s ORDER BY b.id")
     kinds = dict(zip(table["s"].to_pylist(), table["kind"].to_pylist(), strict=True))
-    ids = sorted(fl.skyline(table, a_query())["id"].to_pylist())
+    ids = sorted(fl.skyline(table, a_query())["s"].to_pylist())
     assert found.to_pydict() == {"id": ids, "kind": [kinds[each] for each in ids]}
 
 

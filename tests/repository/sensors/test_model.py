@@ -235,7 +235,7 @@ def test_a_gap_is_imputed_from_the_sensors_last_value(tmp_path):
     found = fl.impute.distributions(stream, QUERY, learnt()).to_pandas()
     assert (found["rule"] == "sensor's own past").all()
     truth = walks(steps=100, begin=200).to_pandas().set_index(["sensor", "t"])
-    mean = (found["value"] * found["probability"]).groupby([found["id"], found["time"], found["attribute"]]).sum()
+    mean = (found["value"] * found["probability"]).groupby([found["sensor"], found["t"], found["attribute"]]).sum()
     heat = {(name, t): value for (name, t, attribute), value in mean.items() if attribute == "heat" and t > 200}
     off = [abs(value - truth.loc[key, "heat"]) for key, value in heat.items()]
     assert len(off) > 100
@@ -286,9 +286,9 @@ def test_a_monitor_answers_the_same_whatever_the_cut_and_after_a_restart(eager):
         changes += parts.advance(t, arrivals).to_pylist()
         parts = fl.Monitor.restore(QUERY, parts.snapshot(), learnt()) if t % 3 == 0 and not eager else parts
         parts.check()
-    parts_of = [(r["time"], r["id"], r["t"], r["change"], round(r["probability"] or 0, 9)) for r in changes]
+    parts_of = [(r["time"], r["sensor"], r["t"], r["change"], round(r["probability"] or 0, 9)) for r in changes]
     assert sorted(parts_of) == sorted(
-        (r["time"], r["id"], r["t"], r["change"], round(r["probability"] or 0, 9)) for r in expected
+        (r["time"], r["sensor"], r["t"], r["change"], round(r["probability"] or 0, 9)) for r in expected
     )
 
 
@@ -306,7 +306,7 @@ def test_with_transitions_the_answer_is_better_than_without():
 def names(monitor: fl.Monitor, t: int, stream: pa.Table) -> set[tuple[str, int]]:
     monitor.advance(t, stream.filter(pa.compute.equal(stream["t"], t)))
     answer = monitor.answer()
-    return set(zip(answer["id"].to_pylist(), answer["t"].to_pylist(), strict=True))
+    return set(zip(answer["sensor"].to_pylist(), answer["t"].to_pylist(), strict=True))
 
 
 # -------------------------------------------------------------------------------------- what users do to each other
