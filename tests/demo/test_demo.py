@@ -154,7 +154,9 @@ def test_every_lost_value_gets_the_bounds_and_the_mean_of_its_distribution(shift
     assert len(gaps) > 50
     for i, j in gaps:
         cell = [
-            each for each in spread if (each["sensor"], each["ts"]) == names[i] and each["attribute"] == [*ATTRIBUTES][j]
+            each
+            for each in spread
+            if (each["sensor"], each["ts"]) == names[i] and each["attribute"] == [*ATTRIBUTES][j]
         ]
         values = [each["value"] for each in cell]
         assert (low[i, j], high[i, j]) == (min(values), max(values))

@@ -132,8 +132,8 @@ def test_the_parts_that_are_raced_give_the_answers_and_counts_of_a_monitor():
     for k, rows in case.ticks():
         answer = parts.advance(k, rows)
         monitor.advance(k, rows)
-        expected = monitor.answer().sort_by("id")
-        assert answer.id.tolist() == expected["id"].to_pylist()
+        expected = monitor.answer().sort_by(case.query.id)
+        assert answer.id.tolist() == expected[case.query.id].to_pylist()
         assert answer.probability.tolist() == expected["probability"].to_pylist()
     sizes, stats = parts.sizes(), monitor.stats()
     assert sizes == {name: stats[name] for name in sizes}
@@ -182,7 +182,7 @@ def test_the_truth_is_the_skyline_of_the_windows_complete_rows(folder):
         window = [
             dict(zip(("row", "tick", *case.query.names), (r, 0, *case.truth[r]), strict=True)) for r in rows.tolist()
         ]
-        assert true.tolist() == sorted(fl.skyline(window, case.query)["id"].to_pylist())
+        assert true.tolist() == sorted(fl.skyline(window, case.query)[case.query.id].to_pylist())
 
 
 def test_without_gaps_every_answer_is_the_truth(folder):

@@ -50,7 +50,7 @@ def test_answers_are_those_of_a_monitor_at_every_tick(waves):
         now = rows.column(AT)[0].as_py()
         monitor.advance(now, rows.select([SENSOR, AT, *query.names]))
         answer = monitor.answer()
-        given = zip(answer["t"].to_pylist(), answer["id"].to_pylist(), strict=True)
+        given = zip(answer[AT].to_pylist(), answer[SENSOR].to_pylist(), strict=True)
         number = [int((at - 600) * SENSORS + int(id)) for at, id in given]
         expected = dict(zip(number, answer["probability"].to_pylist(), strict=True))
         found = replay.leap(k)
