@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fogline.errors import FoglineError
-from fogline.query import LEAVING, RANGE
+from fogline.query import CHANGE_COLUMNS, LEAVING, RANGE
 from fogline.show import count_of
 
 GAP = "gap"
@@ -29,7 +29,7 @@ _LONGEST = 80  # characters of a cell
 _BAR = "rgba(0,114,178,.28)"  # blue of the palette of Okabe and Ito
 _GAP = '<span style="border:1px dashed;border-radius:3px;padding:0 4px;opacity:.75" title="missing">gap</span>'
 _SIGNS = {"enter": "▲ enter", "leave": "▽ leave", "update": "· update"}
-_OWN = ("time", "probability", "probability_error", "beaten_by", "beaten_by_time", "changes", *RANGE)
+_OWN = (*CHANGE_COLUMNS, "changes", *RANGE)  # columns that are no attributes
 _BARS = ("probability",)
 _SILENT = ("probability_error", *LEAVING)  # left out where they state nothing
 

@@ -38,6 +38,7 @@ NO_REPOSITORY = "there is no repository to impute it from"
 UNHELD = "which float64 cannot hold exactly; subtract an offset from it, or make a float of it yourself"
 
 LEAVING = ("reason", "beaten_by", "beaten_by_time")  # columns of changes that only a leave fills
+OF_CHANGES = ("change", *LEAVING)  # columns that an answer does not have
 CHANGE_COLUMNS = ("time", "change", "probability", "probability_error", *LEAVING)  # beside the user's own
 TICK, ARRIVED = "time", "arrived"  # of a row's own time, where its column is called as that of the tick
 RANGE = ("low", "high", "mean")  # of a cell; behind the name of its attribute and a dot, a column of `near/`
@@ -170,7 +171,12 @@ class Query:
         return None if self.lifetime is None else _units(self.lifetime)
 
     def expiries(self, arrived: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(n,) when rows of these arrivals expire, as far as that follows from the arrival; inf: it does not."""
+        """(n,) when rows of these arrivals expire, as far as that follows from the arrival; inf: it does not.
+
+        >>> of = Query(attributes={"a": "max"}, id="id", time="t", lifetime="1 second")
+        >>> of.expiries(np.array([5.0])), of.longest_life, of.clock_meaning
+        (array([1000005.]), 1000000.0, 'timestamp')
+        """
         return arrived + (np.inf if self.longest_life is None else self.longest_life)
 
     @property

@@ -24,7 +24,7 @@ from fogline.errors import FoglineError, did_you_mean
 from fogline.kernels.states import IN, OUT
 from fogline.kernels.static import CERTAIN, IMPOSSIBLE, chances_of, fronts_of
 from fogline.kernels.uncertain import ends
-from fogline.query import LEAVING, TOLERANCE, Query, is_number
+from fogline.query import OF_CHANGES, TOLERANCE, Query, is_number
 from fogline.rows.changes import Key, Tables
 from fogline.rows.names import Kinds
 
@@ -60,7 +60,7 @@ class Answers:
             same = np.zeros(len(found.slots), np.int64)
             parts.append((key, live.slots.delta(found.slots, live.now, (same, same, found.probability, found.within))))
             certain.append(found.certainty)
-        table = self.tables.build(parts, kinds).drop_columns(["time", "change", *LEAVING])
+        table = self.tables.build(parts, kinds).drop_columns(["time", *OF_CHANGES])
         table = table.append_column(CERTAINTY, pa.array(np.concatenate(certain), pa.string()))
         return table if top is None else with_stands_for(table, np.concatenate(counts))
 

@@ -3,8 +3,8 @@
 A row, or a removal, is taken at its time; a late one (before the clock) at the clock. It is *stale*, and ignored, if
 something newer of its id is known: of a later time, or of the same time and a greater version. Otherwise it takes the
 place of the id's row. What has expired leaves; it does not bring an older row back. Of what befalls one id at one tick
-only the newest counts. Where time and version are the same, a removal does, and among rows the one that
-`rows.names` prefers, by what they hold and not by their order.
+only the newest counts. Where time and version are the same, a removal does, and among rows the one that `rows.names`
+prefers.
 
 Nothing is forgotten: a row that surely dominates others may be gone tomorrow. So there is a slot per current row, and
 

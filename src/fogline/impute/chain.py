@@ -203,7 +203,7 @@ class Chain:
     ) -> SensorRows:
         """The rows, of which their sensors decide which count.
 
-        copies: rows that share a stamp, the best first; needs (n, d): see `needs`; read (n,): rows that may be
+        copies: see `rows.names`; needs (n, d): see `needs`; read (n,): rows that may be
         readings; version (n,): orders rows of one instant where only the newest row of each id counts.
         """
         n, d = rows.values.shape

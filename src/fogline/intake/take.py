@@ -7,8 +7,8 @@ The fate of a row. The first rule that applies decides:
    instead STALE: its group knows a later word about its id. It joins its sensor's readings, and goes no further.
 3. REJECTED: the user's own imputer, one that cannot wait, gives it cells that make no sense.
 4. REJECTED: it has a gap that nothing can fill (UNABLE).
-5. COPY: another row of its stamp (group, id, time and version) counts: the best of those that are not rejected. It is
-   rejected as a duplicate; where each id has one current row it is dropped without a word.
+5. COPY: another row of its stamp (group, id, time and version) counts, see `rows.names`. It is rejected as a
+   duplicate; where each id has one current row it is dropped without a word.
 6. TAKEN: it counts. (One of an instant of which its sensor has had a row is no reading: KNOWN.)
 
 Removals are set apart. With `carry` a row gets cells of the row that it replaces before rule 3. On a pipeline a row

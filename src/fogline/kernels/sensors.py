@@ -75,7 +75,7 @@ class Candidates(NamedTuple):
     Only taken rows that may be readings become part of what is kept. See `fogline.intake.take` for what follows of it.
     """
 
-    stamp: Ints  # (n,) rows that share a stamp have one number, and the best of them comes first; NONE: no other has it
+    stamp: Ints  # (n,) rows that share a stamp have one number, the preferred one comes first; NONE: no other has it
     needs: Flags  # (n, d) cells that only the sensor's past can fill; or (0, d): there are none
     last: Flags  # (d,) of which attributes the last value fills a gap
     read: Flags  # (n,) which rows may be readings at all

@@ -16,7 +16,9 @@ import pyarrow as pa
 from fogline.arrays import Batch, Delta, Flags, Floats, Ints
 from fogline.engine.group import advance_all, columns_of
 from fogline.engine.groups import MOST_EXACT, Changes, Groups
+from fogline.engine.slots import CELLS, POOLS
 from fogline.engine.store import (
+    COLUMNS,
     NAMES,
     count_as_saved,
     fill_live,
@@ -44,11 +46,8 @@ VALUES = 8_192  # … and values of their distributions, and sums
 
 # Of which each group has how many: the columns that lie side by side.
 _OF = {
-    "rows": (
-        "lo", "hi", "start", "size", "arrived", "expires", "until", "reported", "state", "counted", "probability",
-        "within", "raw", "known", "id", "guard", "version",
-    ),
-    "pools": ("value", "weight", "tail"),
+    "rows": (*CELLS, *COLUMNS, "raw", "known", "id", "guard", "version"),
+    "pools": POOLS,
     "sums": ("logs", "zeros"),
     "newest": ("newest_id",),
     "queue": ("queue_arrived", "queue_id"),

@@ -22,7 +22,7 @@ from fogline.arrays import LEAVE
 from fogline.errors import QueryError, SinkError
 from fogline.output.sink import BATCH, POSITION, Batches, RunInfo, again, numbered, numbered_schema, refuse_gap
 from fogline.pipeline.names import CHANGES, HEALTH, KINDS, REJECTS
-from fogline.query import LEAVING
+from fogline.query import OF_CHANGES
 from fogline.sinks.places import cast_to, joined, needs, shown, streamed
 
 Done = TypeVar("Done")
@@ -214,8 +214,7 @@ class RunTables:
         if kind == RUN:
             return dict(RUN_COLUMNS)
         if kind == ANSWER:
-            left_out = {"change", *LEAVING}
-            return {name: sql for name, sql in self._of_changes().items() if name not in left_out}
+            return {name: sql for name, sql in self._of_changes().items() if name not in OF_CHANGES}
         return {each.name: stored_as(each.type)[1] for each in self.arrow(kind)}
 
     def _of_changes(self) -> dict[str, str]:

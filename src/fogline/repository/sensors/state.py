@@ -8,8 +8,8 @@ A row sees only readings that are older than itself and came with it or before. 
 order of their times; a late row finds its place. So where rows come in order, it does not matter how the stream is cut
 into calls.
 
-Whether a row counts may depend on what its sensor has read: it may have a gap that only that can fill, and of copies
-the best one without such a gap counts. `take` decides it row by row, in the order of time (`Candidates`).
+Whether a row counts may depend on what its sensor has read: it may have a gap that only that can fill, and then
+another row of its stamp counts. `take` decides it row by row, in the order of time (`Candidates`).
 
 With hindsight the state also keeps the open gaps of earlier rows (`gaps`), and reports which of them a reading revises.
 A late row sees the next readings that are there already, as if it had been revised at once.
