@@ -147,7 +147,7 @@ class Group(ABC):
 
     def sizes(self) -> dict[str, int]:
         """How many rows it has, of which kinds."""
-        return {name: int(each[0]) for name, each in self.live.sizes().items()}
+        return {name: each[0].item() for name, each in self.live.sizes().items()}
 
 
 def _some(come: Timed | None) -> Timed | None:

@@ -3,7 +3,7 @@
 A row or a removal counts no longer once something newer of its id is there: of a later time or, at one time, of a
 greater version. Before a group has taken them, that is sure only of one instant: at an earlier one the row may have
 been in the answer. Where the answer after each batch is all that is reported, the newest of each id will do.
-(Of equal time and version all travel: their group chooses, by what they hold.)
+(Of equal time and version all travel: their group chooses.)
 """
 
 from __future__ import annotations
