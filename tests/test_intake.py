@@ -272,6 +272,7 @@ def test_a_call_whose_rows_are_all_rejected_moves_the_clock_and_no_more():
             monitor.advance(1, None)
 
 
+@pytest.mark.filterwarnings("error::fogline.errors.RowsRejectedWarning")
 def test_a_call_that_raises_settles_no_kinds():
     query = fl.Query(attributes={"x": "max"}, id="id", time="t", lifetime=3)
     monitor = fl.Monitor(query)

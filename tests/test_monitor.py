@@ -1,6 +1,7 @@
 """What does a user meet at the border: bad rows, clocks, types, restarts?"""
 
 import re
+import warnings
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
@@ -55,6 +56,7 @@ def test_numbers_written_as_text_are_numbers():
     assert monitor.answer()["gas"].to_pylist() == [3.5]
 
 
+@pytest.mark.filterwarnings("error::fogline.errors.RowsRejectedWarning")
 def test_without_a_repository_a_row_with_a_gap_is_rejected_and_the_first_one_is_warned_of():
     nothing: list[Any] = [None, float("nan"), []]
     for missing in nothing:
@@ -63,9 +65,10 @@ def test_without_a_repository_a_row_with_a_gap_is_rejected_and_the_first_one_is_
             changes = monitor.advance(1, [row("a", gas=[(1, 1)]), row("b", gas=missing), row("c", gas=missing)])
         [warning] = caught
         assert str(warning.message) == (
-            "row 'b' is rejected, as every row is with a gap that nothing fills: 'gas' is missing, and there is no "
-            "repository to impute it from. Fit one to complete history, "
-            "Monitor(query, fl.Repository.fit(history, query)), or give such a cell a list of (value, weight) pairs."
+            "2 of 3 rows rejected: 'gas' is missing, and there is no repository to impute it from (for instance the "
+            "row of 'b'). Fit a repository to complete history, Monitor(query, fl.Repository.fit(history, query)), or "
+            "give such a cell a list of (value, weight) pairs. The rows are in monitor.rejects; of each reason the "
+            "first call is warned of."
         )
         assert warning.filename == __file__
         assert changes["id"].to_pylist() == ["a"]
@@ -77,6 +80,26 @@ def test_without_a_repository_a_row_with_a_gap_is_rejected_and_the_first_one_is_
         assert monitor.stats()["rejected"] == 3
 
 
+def test_each_reason_is_warned_of_once_with_how_many_rows_it_concerns():
+    monitor = fl.Monitor(QUERY)
+    bad = [row("a", gas="much"), row("b", gas="lots"), row("c", t=9), row("d", t=8), row(None)]
+    with pytest.warns(fl.RowsRejectedWarning) as caught:
+        monitor.advance(1, bad)
+    texts = [str(each.message).partition(" (for instance")[0] for each in caught]
+    assert texts == [
+        "2 of 5 rows rejected: 'gas' is 'much', which is not a number",
+        "2 of 5 rows rejected: its time, 9, is later than now, 1",
+        "1 of 5 rows rejected: the id 'id' is missing",
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", fl.RowsRejectedWarning)
+        monitor.advance(2, [row("e", t=2, gas="more"), row("f", t=77), row(None, t=2)])
+        with pytest.raises(fl.RowsRejectedWarning, match="1 of 1 row rejected: 'oxygen' is 'x'"):
+            monitor.advance(2, [row("e", t=2, oxygen="x")])
+    assert len(monitor.rejects) == 8
+
+
+@pytest.mark.filterwarnings("error::fogline.errors.RowsRejectedWarning")
 def test_a_warning_of_gaps_that_is_made_an_error_has_changed_nothing():
     for query in (QUERY, fl.Query({"gas": "max", "oxygen": "min"}, id="id", time="t", latest=True, carry=["gas"])):
         monitor = fl.Monitor(query)
@@ -232,7 +255,7 @@ def test_sliced_and_chunked_tables_are_read_like_whole_ones():
 def test_a_null_cell_in_a_column_of_distributions_is_missing():
     kind = pa.list_(pa.struct([("value", pa.float64()), ("weight", pa.float64())]))
     table = pa.table({"id": [1, 2], "t": [1, 1], "gas": pa.array([[(1.0, 1.0)], None], kind), "oxygen": [1.0, 1.0]})
-    with pytest.warns(fl.RowsRejectedWarning, match=r"row 2 is rejected.*'gas' is missing"):
+    with pytest.warns(fl.RowsRejectedWarning, match=r"1 of 2 rows rejected: 'gas' is missing.*the row of 2"):
         fl.Monitor(QUERY).advance(1, table)
     null_pair = table.set_column(2, "gas", pa.array([[(1.0, 1.0)], [None]], kind))
     monitor = fl.Monitor(QUERY)

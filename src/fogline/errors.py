@@ -31,7 +31,7 @@ class HistoryWarning(UserWarning):
 
 
 class RowsRejectedWarning(UserWarning):
-    """Rows are rejected for a reason that the caller can do away with."""
+    """A monitor has rejected rows: how many of a call, why, and one of them. Once for each reason."""
 
 
 class RowsError(FoglineError, ValueError):

@@ -79,7 +79,8 @@ class Monitor:
     ) -> None:
         """A monitor for rows that come with their own distributions, or with a repository that gives them.
 
-        Without a repository a row with a gap is rejected, and the first one is warned of.
+        Without a repository a row with a gap is rejected. `rejects` holds the last 10,000 rejected rows, each with
+        its `row` and `reason`; of each reason the first call is warned of (`fl.RowsRejectedWarning`).
 
         `exact_limit`: up to how many combinations of values a row's probability is worked out exactly; beyond, to 1e-3,
         as `probability_error` states.
@@ -108,7 +109,7 @@ class Monitor:
         self.kinds = Kinds()
         self.groups: dict[Key, Group] = {}
         self.rejects: deque[Reject] = deque(maxlen=KEPT_REJECTS)
-        self.warned = False  # that rows are rejected for gaps, since there is no repository
+        self.warned: set[str] | None = set()  # kinds of reasons for which rows were rejected; None: it does not warn
         self.counts = {"rows": 0, "rejected": 0, "outside_limits": 0, "incomplete": 0}
         self.past: dict[str, int] = {}  # counters of groups that are gone
         also = None if imputer is not None else () if repository is None else repository.determinants

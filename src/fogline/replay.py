@@ -38,7 +38,7 @@ def replay(rows: pa.Table, query: Query, repository: Repository | None, id: Any,
     times, kind = _times(rows, query)
     until = _until(times, kind, at)
     monitor = Monitor(query, repository)
-    monitor.rejects, monitor.warned = deque(), True  # all of them: they are part of the story
+    monitor.rejects, monitor.warned = deque(), None  # all of them: they are part of the story
     there = rows.filter(pa.array(~(times > until)))
     wanted = as_text(id)
     changes = changes_of(_of_id(monitor.advance(show_time(until, kind), there), query.id, wanted), query)
@@ -78,7 +78,7 @@ def _guards(
     values were imputed by what its own sensor had read.
     """
     alone, out = Monitor(monitor.query, monitor.repository), {}
-    alone.warned = True
+    alone.warned = None
     instants = np.unique(when[~np.isnan(when)])
     before = when < instants[-NEWEST] if len(instants) > NEWEST else np.zeros(len(when), np.bool_)
     if before.any():

@@ -166,7 +166,10 @@ def test_every_garbage_row_of_a_file_is_rejected_once_with_its_reason(spark, tmp
         found = {_line(json.loads(row["row"])): row["reason"] for row in table.to_pylist()}
         assert found == GARBAGE
         assert table.num_rows == len(GARBAGE)
-    reported = watch(frame, query).toArrow()
+    with pytest.raises(fl.errors.QueryError, match=r"'a' is a column of type string, .*try_cast\('double'\)"):
+        watch(frame, query)
+    numbers = frame.withColumn("a", frame["a"].try_cast("double")).withColumn("b", frame["b"].try_cast("double"))
+    reported = watch(numbers, query).toArrow()
     assert reported.select(["time", "id", "change"]).to_pylist() == [
         {"time": 1.0, "id": 1, "change": "enter"},
         {"time": 2.0, "id": 6, "change": "enter"},

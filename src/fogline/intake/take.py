@@ -25,7 +25,9 @@ error is in `sift`, so a call that raises has changed nothing. (A user's imputer
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from warnings import warn
@@ -53,17 +55,21 @@ from fogline.impute.scoring import Scorer
 from fogline.intake.carry import Coming, Standing, carry_over, join_standing, standing_of
 from fogline.kernels.sensors import COPY, TAKEN, UNABLE
 from fogline.kernels.uncertain import extent
+from fogline.query import NO_REPOSITORY
 from fogline.repository.sensors.gaps import Revised, gaps_of
 from fogline.repository.sensors.state import SensorRows, SensorState, sensor_names
 from fogline.results import Reject
 from fogline.rows.changes import Key
 from fogline.rows.names import DUPLICATE, Contents, Copies, copies_of, others, stamp_names
 from fogline.rows.reader import Decoded
+from fogline.show import count_of, quoted
 
 if TYPE_CHECKING:
     from fogline.monitor import Monitor
 
 NO_ROWS: Ints = np.empty(0, np.int64)
+MOST_WARNED = 20  # kinds of reasons that a monitor warns of
+_VALUE = re.compile(r"(?<= is )(['\"]).*?\1(?=[,;])|(?<![\w'])-?\d[\d.,:TZ+-]*")  # what differs from row to row
 
 
 def take(monitor: Monitor, read: Decoded) -> dict[Key, Incoming]:
@@ -71,15 +77,11 @@ def take(monitor: Monitor, read: Decoded) -> dict[Key, Incoming]:
     call = _LatestCall(monitor, read) if monitor.query.latest else _Call(monitor, read)
     call.sift()
     taken, refused = call.settle(), read.refused
-    if monitor.repository is None and call.unfilled is not None and not monitor.warned:
-        warn(
-            f"row {read.id[call.unfilled]!r} is rejected, as every row is with a gap that nothing fills: "
-            f"{refused[call.unfilled]}. Fit one to complete history, Monitor(query, fl.Repository.fit(history, "
-            "query)), or give such a cell a list of (value, weight) pairs.",
-            RowsRejectedWarning,
-            stacklevel=3,
-        )
-        monitor.warned = True
+    if refused and monitor.warned is not None and len(monitor.warned) < MOST_WARNED:
+        fresh = _first_of_kinds(refused, monitor.warned)
+        for i, count in fresh.values():
+            warn(_warning(refused[i], read.id[i], count, len(read.id)), RowsRejectedWarning, stacklevel=3)
+        monitor.warned.update(fresh)  # of one that is made an error: it comes again
     call.count_stale()
     if refused:
         last = sorted(refused)[-(monitor.rejects.maxlen or 0) :]
@@ -89,6 +91,34 @@ def take(monitor: Monitor, read: Decoded) -> dict[Key, Incoming]:
     monitor.counts["outside_limits"] += 0 if call.rows.outside is None else int(call.rows.outside.sum())
     monitor.counts["incomplete"] += call.incomplete
     return taken
+
+
+# --- what is warned of ---
+
+
+def _first_of_kinds(refused: Mapping[int, str], known: Collection[str]) -> dict[str, tuple[int, int]]:
+    """Of each kind of reason that is not known yet the first row, and how many rows of this call have it."""
+    found: dict[str, tuple[int, int]] = {}
+    counts = Counter(refused.values())
+    first: dict[str, int] = {}
+    for i in sorted(refused, reverse=True):
+        first[refused[i]] = i
+    for reason, count in counts.items():
+        kind = _VALUE.sub("…", reason)
+        i, before = found.get(kind, (first[reason], 0))
+        found[kind] = min(i, first[reason]), before + count
+    return {kind: found[kind] for kind in sorted(found, key=found.__getitem__) if kind not in known}
+
+
+def _warning(reason: str, id: Any, count: int, rows: int) -> str:
+    """How many rows were rejected, why, which for instance, and the way out."""
+    text = f"{count:,} of {count_of(rows, 'row')} rejected: {reason} (for instance the row of {quoted(id)})."
+    if reason.endswith(NO_REPOSITORY):
+        text += (
+            " Fit a repository to complete history, Monitor(query, fl.Repository.fit(history, query)), or give such a "
+            "cell a list of (value, weight) pairs."
+        )
+    return f"{text} The rows are in monitor.rejects; of each reason the first call is warned of."
 
 
 # --- rules that are pure: from rows and state to fates ---
@@ -206,7 +236,6 @@ class _Call:
         self.which: Ints | None = None  # (m,) the rows left by rules 1 to 3, as they are taken; None: all, as they came
         self.copies: Copies = []  # positions in `which`
         self.keys: Sequence[Key] | None = list(zip(*read.by, strict=True)) if monitor.query.by else None
-        self.unfilled: int | None = None  # the first row that is rejected for a gap
         self.incomplete = 0  # rows whose gaps were filled
 
     def sift(self) -> None:
@@ -288,7 +317,6 @@ class _Call:
         """Refuse a row with a gap that nothing can fill."""
         if i not in self.rows.refused:
             self.rows.refused[i] = reason
-            self.unfilled = i if self.unfilled is None else self.unfilled
 
     def _revisions(self, numbers: Ints, revised: Revised | None) -> tuple[Revisions | None, Ints]:
         """What the rows of these numbers revise, and the row whose reading each revision is."""

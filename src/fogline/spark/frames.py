@@ -31,7 +31,7 @@ from fogline.runs.config import PLANNED, RunConfig
 from fogline.runs.lock import holding
 from fogline.sinks.places import sinks_of
 from fogline.spark.errors import plainly
-from fogline.spark.pipeline import plans_for
+from fogline.spark.pipeline import must_hold_numbers, plans_for
 from fogline.spark.writing import SparkRun
 
 FRAME = "dataframe:/"  # where the stream of such a run comes from, in about.json
@@ -85,6 +85,7 @@ def run(
             "run puts batches into sinks of this process, which a server of Spark Connect cannot call: "
             "use a session of this process, or `watch` with a sink of Spark's."
         )
+    must_hold_numbers(df, asked_of(query))
     root = absolute(fspath(checkpoint))
     places = sinks_of(sinks, root)
     if not places:

@@ -17,8 +17,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import current_timestamp
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import CharType, StringType, VarcharType
 
-from fogline.errors import FoglineError
+from fogline.errors import FoglineError, QueryError
 from fogline.files.layout import Layout
 from fogline.impute.own import ImputeFunction
 from fogline.impute.protocol import Imputer
@@ -101,12 +102,23 @@ def watch(
     clocks = {"lateness": lateness, "ahead": ahead, "idle": idle, "clock": clock}
     how = {"every": every, "imputer": imputer, "buckets": buckets, "hindsight": hindsight, "explain": explain, **clocks}
     plans = plans_for(df, query, repository, **how)
+    must_hold_numbers(df, asked_of(query))
 
     def changes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for table in stages.opened(batches, CHANGES):
             yield from table.to_batches()
 
     return journal(df, plans).mapInArrow(changes, from_arrow_schema(schema_of(plans, CHANGES), True))
+
+
+def must_hold_numbers(df: DataFrame, asked: Asked) -> None:
+    """An error, where an attribute is a column of texts: of a DataFrame they are cast first."""
+    for name in asked.names:
+        if name in df.columns and isinstance(kind := df.schema[name].dataType, StringType | CharType | VarcharType):
+            raise QueryError(
+                f"the attribute {name!r} is a column of type {kind.simpleString()}, and attributes are numbers; give "
+                f"df.withColumn({name!r}, df[{name!r}].try_cast('double')): what is no number is then a missing value."
+            )
 
 
 def journal(df: DataFrame, plans: Plans, spill: Spill | None = None, read: Read | None = None) -> DataFrame:
