@@ -186,7 +186,7 @@ def _polars(rows: list[dict[str, Any]]) -> Any:
 def through_monitor(query: fl.Query, rows: Any) -> None:
     """Each row is taken or rejected, and the answer can be shown, explained and saved."""
     monitor = fl.Monitor(query)
-    monitor.warned = True  # rows with gaps are rejected
+    monitor.warned = None  # rows with gaps are rejected
     monitor.advance(N, rows)
     assert monitor.counts["rows"] == len(rows), f"{monitor.counts['rows']} rows of {len(rows)} are counted"
     assert len(monitor.rejects) == monitor.counts["rejected"], "rejects that are not counted"
