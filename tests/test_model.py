@@ -23,7 +23,7 @@ GOOD = {"attributes": {"temp": "max", "oxygen": "min"}, "id": "sensor", "time": 
         ({"alpha": float("nan")}, r"\[0, 1\)"),
         ({"alpha": "half"}, r"\[0, 1\)"),
         ({"last": 5}, "lifetime and last"),
-        ({"lifetime": None}, "found none"),
+        ({"lifetime": None}, "Say how long a row counts"),
         ({"lifetime": 0}, "for some time"),
         ({"lifetime": "soon"}, "is not a duration"),
         ({"lifetime": "5 parsecs"}, "not a unit of time"),
@@ -44,7 +44,7 @@ def test_a_wrong_query_is_an_error_that_names_what_is_wrong(wrong, text):
 
 
 def test_a_query_that_lacks_a_field_is_an_error_that_names_it():
-    with pytest.raises(fl.errors.QueryError, match="lacks id and time"):
+    with pytest.raises(fl.errors.QueryError, match="has no id and no time"):
         fl.Query.from_dict({"attributes": {"a": "max"}})
 
 
@@ -131,7 +131,7 @@ CURRENT: dict[str, Any] = {"attributes": {"temp": "max", "oxygen": "min"}, "id":
         ({"latest": False, "lifetime": 5, "version": "x"}, "version is for queries .* add latest=True"),
         ({"latest": False, "lifetime": 5, "carry": ["temp"]}, "carry is for queries .* add latest=True"),
         ({"latest": False, "lifetime": 5, "remember_removed": 3}, "remember_removed is for queries .* add latest=True"),
-        ({"latest": False}, "found none"),
+        ({"latest": False}, "Say how long a row counts"),
         ({"lifetime": 5, "expires": "e"}, "expires and lifetime"),
         ({"gone": "sensor"}, "gone names a column of its own, not 'sensor', which is the id"),
         ({"gone": "temp"}, "gone names a column of its own, not 'temp', which is the attribute"),

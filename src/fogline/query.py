@@ -207,7 +207,9 @@ class Query:
                 )
         lacking = [name for name in ("attributes", "id", "time") if name not in values]
         if lacking:
-            raise QueryError(f"the query lacks {' and '.join(lacking)}.")
+            raise QueryError(
+                f"the query has no {' and no '.join(lacking)}; add {'them' if len(lacking) > 1 else 'it'}."
+            )
         return cls(**values)
 
     @classmethod
@@ -411,16 +413,15 @@ def check_expiry(query: Query) -> None:
             "them (with latest, lifetime or expires state when an id that has fallen silent leaves)."
         )
     if len(given) > 1 or not (given or query.latest):
-        found = " and ".join(given) if given else "none"
-        raise QueryError(
-            "a row's expiry has one source: expires (a column), lifetime (a duration) or last (a count); "
-            f"found {found}."
-        )
+        kept = "lifetime='30 minutes', last=1000, expires='column', or latest=True"
+        if given:
+            raise QueryError(f"{' and '.join(given)} both say how long a row counts; keep one of them.")
+        raise QueryError(f"Say how long a row counts: {kept}.")
     if query.last is not None and (not isinstance(query.last, int) or isinstance(query.last, bool) or query.last < 1):
         raise QueryError(f"last is {quoted(query.last)}; it counts rows, so it is a whole number of at least 1.")
     if query.lifetime is not None and not 0 < _units(query.lifetime) < math.inf:
         raise QueryError(
-            f"lifetime is {shown_length(query.lifetime)!r}; a row must live for some time, and not for ever."
+            f"lifetime is {shown_length(query.lifetime)!r}; a row counts for some time, and not for ever: '30 minutes'."
         )
 
 

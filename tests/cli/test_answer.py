@@ -67,20 +67,20 @@ def test_a_file_of_a_batch_that_was_deleted_is_an_error_and_not_fewer_rows(numbe
 def test_after_the_last_row_rows_leave_as_they_expire(numbers, tmp_path_factory):
     later = run(numbers, "--at", "15").stdout.splitlines()
     assert later[0] == "the answer at 15; the run has come to 11"
-    assert later[1].startswith("2 rows have expired since; whether rows that these kept out have come in, only a run")
+    assert later[1].startswith("2 rows expired since then; which rows came in instead, only a run")
     assert [line.split()[0] for line in later[3:-1]] == ["s2"]
     assert "0 rows" in run(numbers, "--at", "19").stdout
-    assert "1 rows" in run(numbers, "--at", "18.5").stdout.splitlines()[-1]
+    assert "1 row" in run(numbers, "--at", "18.5").stdout.splitlines()[-1]
     stamps = written(tmp_path_factory.mktemp("stamps"), STAMPS, [NOON, NOON + timedelta(minutes=5)], NOON)
-    assert "1 rows" in run(stamps, "--at", "2024-05-01T12:10:00").stdout.splitlines()[-1]
+    assert "1 row" in run(stamps, "--at", "2024-05-01T12:10:00").stdout.splitlines()[-1]
     assert "0 rows" in run(stamps, "--at", "2024-05-02").stdout.splitlines()[-1]
 
 
 def test_where_rows_expire_by_their_own_column_that_is_stated(tmp_path):
     own = fl.Query(attributes={"heat": "max"}, id="sensor", time="t", expires="until")
     printed = run(written(tmp_path, own, [1], 2), "--at", "99").stdout
-    assert "rows expire by 'until', which the output does not hold: those that have expired since are still" in printed
-    assert "1 rows" in printed
+    assert "rows expire by 'until', which is not in the output: some of these may have expired" in printed
+    assert "1 row" in printed
 
 
 def test_an_output_without_rows_states_that(tmp_path):

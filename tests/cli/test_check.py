@@ -46,7 +46,7 @@ def test_each_row_is_counted_once_and_gaps_only_of_rows_that_are_taken(place):
     assert re.search(r"heat: 2 missing", printed)
     assert "damp: 1 outside its limits" in printed
     assert "'light' is …, which is not a number" in printed
-    assert "state it: --null TEXT, or `nulls` in the query's `source`" in printed
+    assert "add --null TEXT, or `nulls` in the query's `source`" in printed
     assert "the id 'sensor' is missing" in printed
 
 
@@ -78,7 +78,7 @@ def test_a_stream_without_gaps_has_none(place):
     (place / "in.csv").write_text(rows(*(f"s{k},{k},{k},2.0,3.0" for k in np.arange(3))))
     printed = run("in.csv", "-q", "q.yaml")
     assert "complete            3  100.0%" in printed
-    assert "in this process: 1 KB of files" in printed
+    assert "Runs in this process (1 KB of files)." in printed
 
 
 def test_what_is_learnt_of_sensors_or_other_attributes_does_not_count_as_unexplained(place):

@@ -45,7 +45,7 @@ def about() -> dict[str, Any]:
 
 def test_small_files_of_this_machine_are_run_in_this_process_and_a_line_states_it(place):
     printed = run(*RUN)
-    assert printed.startswith("in this process: 1 KB of files\n")
+    assert printed.startswith("Runs in this process (1 KB of files).\n")
     assert "60 rows" in printed
     assert about()["engine"] == "embedded"
 
@@ -60,20 +60,20 @@ def test_small_files_of_this_machine_are_run_in_this_process_and_a_line_states_i
 )
 def test_what_only_spark_can_do_is_done_by_spark_and_a_line_states_why(place, more, why):
     printed = run(*RUN, *more, code=2)
-    assert f"on Spark: {why}\n" in printed
+    assert f"Runs on Spark: {why}.\n" in printed
     assert "Spark was started" in printed
 
 
 def test_streams_elsewhere_and_topics_are_read_by_spark(place):
-    assert "on Spark: 'hdfs://nowhere.invalid/in' is not on this machine\n" in run(
+    assert "Runs on Spark: 'hdfs://nowhere.invalid/in' is not on this machine.\n" in run(
         "hdfs://nowhere.invalid/in", *RUN[1:], code=2
     )
-    assert "on Spark: a topic is read\n" in run("kafka://host:9092/topic", *RUN[1:], code=2)
+    assert "Runs on Spark: a topic is read.\n" in run("kafka://host:9092/topic", *RUN[1:], code=2)
 
 
 def test_more_files_than_a_process_takes_are_read_by_spark(place, monkeypatch):
     monkeypatch.setattr(engine, "LIMIT", 100)
-    assert "on Spark: 1 KB of files, more than 1 KB" in run(*RUN, code=2)
+    assert "Runs on Spark: 1 KB of files, more than 1 KB" in run(*RUN, code=2)
 
 
 def test_a_run_goes_on_where_its_output_was_begun_also_with_more_files(place, monkeypatch):
@@ -81,18 +81,18 @@ def test_a_run_goes_on_where_its_output_was_begun_also_with_more_files(place, mo
     (place / "in" / "b.csv").write_text(ROWS.replace("\ns", "\nr"))
     monkeypatch.setattr(engine, "LIMIT", 100)
     printed = run(*RUN)
-    assert printed.startswith("in this process: 'out' was begun with --engine embedded\n")
+    assert printed.startswith("Runs in this process: 'out' was begun with --engine embedded.\n")
     assert "60 rows" in printed
 
 
 def test_an_output_that_spark_has_begun_goes_on_there_and_no_other_engine_may(place):
     run(*RUN)
     Path("out/about.json").write_text(sealed({**about(), "engine": "spark"}))
-    assert "on Spark: 'out' was begun with --engine spark\n" in run(*RUN, code=2)
+    assert "Runs on Spark: 'out' was begun with --engine spark.\n" in run(*RUN, code=2)
     assert "Go on with --engine spark, or choose another output" in run(*RUN, "--engine", "embedded", code=2)
 
 
 def test_an_engine_that_is_named_needs_no_reason(place):
     printed = run(*RUN, "--engine", "embedded")
-    assert "in this process: " not in printed
+    assert "Runs in this process" not in printed
     assert "Spark was started" in run(*RUN[:-1], "two", "--engine", "spark", code=2)

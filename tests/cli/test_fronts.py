@@ -113,7 +113,7 @@ def test_what_to_measure_next_is_a_table_with_a_sentence_or_json(outputs, monito
     assert "the run was made without --explain, so it has no next/; run it again with --explain" in text
     text = " ".join(asked("next", str(outputs / "explained"), "--query", "x", code=2).output.split())
     assert "answers one query, which has no name; leave --query out" in text
-    assert "is not a folder that `fogline run` has written" in asked("next", str(outputs), code=2).output
+    assert "is not an output folder of `fogline run`" in asked("next", str(outputs), code=2).output
 
 
 def test_where_nothing_is_missing_there_is_nothing_to_measure(tmp_path):

@@ -76,7 +76,7 @@ def test_clocks_that_count_and_texts_that_are_times():
 
 def test_from_a_file_to_a_plan_by_the_commands_that_it_prints(place):
     printed = run("init", "rows.parquet")
-    assert "Rows of 'device' at 'when', which count for 10 minutes, by heat (max), cost (min)." in printed
+    assert "Guessed: sensor 'device', time 'when'; compared by heat (max), cost (min); a row counts 10" in printed
     text = (place / "query.yaml").read_text()
     assert "heat: max  # a guess: write min if less is better\n" in text
     assert "cost: min\n" in text
@@ -97,14 +97,14 @@ def test_from_a_file_to_a_plan_by_the_commands_that_it_prints(place):
 
 def test_it_overwrites_nothing_and_states_what_it_cannot_find(place):
     (place / "query.yaml").write_text("mine")
-    assert "'query.yaml' is there already, and is not overwritten" in run("init", "rows.parquet", code=2)
+    assert "'query.yaml' exists already and is not overwritten" in run("init", "rows.parquet", code=2)
     assert (place / "query.yaml").read_text() == "mine"
     pq.write_table(readings().drop_columns(["device", "note"]), "nameless.parquet")
-    assert "No column names a row's sensor" in run("init", "nameless.parquet", "-o", "nameless.yaml")
+    assert "No column seems to name the sensor" in run("init", "nameless.parquet", "-o", "nameless.yaml")
     pq.write_table(readings().drop_columns(["when"]), "timeless.parquet")
-    assert "State it: --time COLUMN" in run("init", "timeless.parquet", "-o", "other.yaml", code=2)
+    assert "Name it: --time COLUMN" in run("init", "timeless.parquet", "-o", "other.yaml", code=2)
     pq.write_table(readings().select(["when", "device", "same"]), "bare.parquet")
-    assert "nothing can be compared" in run("init", "bare.parquet", "-o", "other.yaml", code=2)
+    assert "there is nothing to compare" in run("init", "bare.parquet", "-o", "other.yaml", code=2)
     assert not (place / "other.yaml").exists()
     assert "there is no file 'rowz.parquet'.\nDid you mean 'rows.parquet'?" in run(
         "init", "rowz.parquet", "-o", "x", code=2
@@ -170,7 +170,7 @@ def test_a_column_that_is_there_twice_is_an_error_in_words(tmp_path, monkeypatch
 def test_whole_numbers_of_json_may_be_ids(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("x.jsonl").write_text("".join(f'{{"id": {k % 3}, "t": {k}, "v": {k % 7}}}\n' for k in range(30)))
-    assert "Rows of 'id' at 't'" in run("init", "x.jsonl")
+    assert "Guessed: sensor 'id', time 't'" in run("init", "x.jsonl")
 
 
 def german(room: str, k: int, co2: str) -> str:
@@ -192,7 +192,7 @@ def test_days_of_german_files_with_null_words_and_copies_lead_to_an_answer(tmp_p
             text = "room;Zeit;co2;humidity;temperature\n" + "\n".join([*lines, *lines[5:8], ""])
             Path(folder, f"tag_{day}.csv").write_text(text, encoding="cp1252", newline="\r\n")
     printed = run("init", "past")
-    assert "Rows of 'room' at 'Zeit'" in printed
+    assert "Guessed: sensor 'room', time 'Zeit'" in printed
     assert "by co2 (max), humidity (max), temperature (max)" in printed
     fit, check, watch, answer = (line.split()[1:] for line in printed.splitlines() if line.startswith("  fogline "))
     assert "texts" not in run(*fit)
@@ -210,14 +210,14 @@ def test_odd_texts_of_a_column_of_numbers_are_named_with_what_settles_them(tmp_p
     Path("x.csv").write_text("\n".join(["device,t,co2,noise", *lines, ""]))
     printed = run("init", "x.csv")
     assert "by co2 (max), noise (max)" in printed
-    assert "'co2' holds numbers, and texts that are none: 'ERR' 2×, 'too hot' 1×." in printed
+    assert "'co2' has numbers, and also texts: 'ERR' 2×, 'too hot' 1×." in printed
     assert "--null ERR --null 'too hot', or `nulls` in query.yaml" in printed
     assert '# nulls: ["ERR", "too hot"]' in Path("query.yaml").read_text()
     checked = run("check", "x.csv", "-q", "query.yaml")
     assert "3: 'co2' is …, which is not a number" in checked
-    assert "state it: --null TEXT" in checked
+    assert "add --null TEXT" in checked
     settled = run("init", "x.csv", "-o", "settled.yaml", "--null", "ERR", "--null", "too hot")
-    assert "holds numbers, and texts" not in settled
+    assert "and also texts" not in settled
     assert "is not a number" not in run("check", "x.csv", "-q", "settled.yaml")
 
 
@@ -240,11 +240,11 @@ def test_a_sentinel_at_an_end_of_the_range_is_suspected_aloud_and_stays_a_number
     lines = [f"s{k % 4},{k},{value if k % 25 == 0 else others(k)}.0,{k * 5 % 23 + 1}" for k in range(500)]
     Path("x.csv").write_text("\n".join(["device,t,co2,noise", *lines, ""]))
     printed = run("init", "x.csv")
-    assert (f"{value} stands apart from the other values of 'co2' (20 rows; else" in printed) == suspected
+    assert (f"{value} lies far from all other values of 'co2' (20 rows; else" in printed) == suspected
     assert (f"--null {value}, or `nulls` in query.yaml" in printed) == suspected
     assert "complete          500" in run("check", "x.csv", "-q", "query.yaml")
     if suspected:
-        assert "stands apart" not in run("init", "x.csv", "-o", "settled.yaml", "--null", str(value))
+        assert "lies far from" not in run("init", "x.csv", "-o", "settled.yaml", "--null", str(value))
         assert f'nulls: ["{value}"]' in Path("settled.yaml").read_text()
         assert "complete          480" in run("check", "x.csv", "-q", "settled.yaml")
 
@@ -255,7 +255,8 @@ def test_numbers_since_1970_are_times_and_named_in_words(tmp_path, monkeypatch, 
     lines = [f"{k * 7 % 31},{(1_377_299_040 + 60 * (k // 4)) * each},s{k % 4},{k * 5 % 23}" for k in range(400)]
     Path("x.csv").write_text("\n".join(["co2,stamp,device,noise", *lines, ""]))
     printed = run("init", "x.csv")
-    assert f"Rows of 'device' at 'stamp' ({unit} since 1970), which count for {1800 * each} (30 minutes)" in printed
+    assert f"Guessed: sensor 'device', time 'stamp' ({unit} since 1970); compared by" in printed
+    assert f"; a row counts {1800 * each} (30 minutes)." in printed
     assert f"time: stamp  # {unit} since 1970" in Path("query.yaml").read_text()
     assert fl.Query.load("query.yaml").lifetime == 1800 * each
     assert "complete          400" in run("check", "x.csv", "-q", "query.yaml")
@@ -266,15 +267,15 @@ def test_rows_of_one_station_are_named_by_a_constant(tmp_path, monkeypatch):
     lines = [f"{k},{k * 7 % 31},{k * 5 % 23}" for k in range(100)]
     Path("roof.csv").write_text("\n".join(["minute,co2,noise", *lines, ""]))
     printed = run("init", "roof.csv")
-    assert "No column names a row's sensor, so all rows are taken for those of one: 'station' is 'roof'." in printed
-    assert "state it: --id COLUMN" in printed
+    assert "No column seems to name the sensor, so all rows count as one sensor: 'station' is 'roof'." in printed
+    assert "name it: --id COLUMN" in printed
     assert 'constants: {"station": "roof"}' in Path("query.yaml").read_text()
     fit, _, _, _ = (line.split()[1:] for line in printed.splitlines() if line.startswith("  fogline "))
     assert "100 rows" in run(*fit)
     assert "complete          100" in run("check", "roof.csv", "-q", "query.yaml", "-r", "roof.repo")
     run("run", "roof.csv", "-q", "query.yaml", "-o", "out", "--engine", "embedded")
     assert "roof" in run("answer", "out")
-    assert "roof' at" in run("explain", "roof.csv", "-q", "query.yaml", "--id", "roof")
+    assert "roof' at" in run("explain", "--replay", "roof.csv", "-q", "query.yaml", "--id", "roof")
     with pytest.raises(fl.FoglineError, match="there is no column"):
         guess(readings(), id="station")
 
@@ -329,7 +330,7 @@ def test_numbers_between_tabs_with_commas_between_thousands_stay_attributes(tmp_
         Path(name).write_text("\n".join(["ts\tticker\tclose\tvolume", *lines, ""]))
     printed = run("init", "past.tsv")
     assert "by close (max), volume (max)" in printed
-    assert "'.' in numbers and ',' between thousands" in printed
+    assert "decimal mark '.' (thousands ',')" in printed
     run("fit", "past.tsv", "-q", "query.yaml", "-o", "past.repo")
     checked = " ".join(run("check", "incoming.tsv", "-q", "query.yaml", "-r", "past.repo").split())
     assert "complete 147 98.0% with gaps 3 2.0% rejected 0" in checked
@@ -344,7 +345,7 @@ def test_guesses_about_a_real_set_in_german_lead_to_its_columns(tmp_path, monkey
         cells = rows[name].map("{:.2f}".format).str.replace(".", ",")
         rows[name] = cells.mask(rng.random(len(rows)) < 0.02, rng.choice(["n/a", "NaN", ""], len(rows)))
     rows.to_csv("rooms.csv", sep=";", index=False)
-    assert "Rows of 'room' at 'timestamp', which count for 30 minutes, by co2 (max), humidity (max)" in run(
+    assert "Guessed: sensor 'room', time 'timestamp'; compared by co2 (max), humidity (max); a row" in run(
         "init", "rooms.csv"
     )
     query = fl.Query.load("query.yaml")

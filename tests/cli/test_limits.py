@@ -37,19 +37,18 @@ def test_a_run_that_is_full_ends_with_one_sentence_and_a_higher_limit_goes_on() 
     assert "Run it again with a higher --max-live" in text
     text = printed(*RUN, "--max-live", "400", "--when-full", "warn")
     assert "alarm: the group site north has 360 live rows, 90% of max_live (400)" in text
-    assert "1 alarms; the group site north has 450 live rows" in text
+    assert "1 alarm; the group site north has 450 live rows" in text
     assert "alarm: the group site north has 450 live rows" in printed("answer", "out")
 
 
 def test_what_memory_a_run_takes_is_stated_by_check(monkeypatch: pytest.MonkeyPatch) -> None:
     check = ("check", "in", "-q", "q.yaml")
     text = printed(*check)
-    assert "memory, by the first 500 rows:" in text
-    assert "of them live" in text
+    assert "MB (from the first 500 rows)." in text
     assert "more than the" not in text
     monkeypatch.setattr(memory, "machine_memory", lambda: 10**8)
     assert "That is more than the 100 MB of this machine: a shorter lifetime" in printed(*check)
-    assert "memory, by" not in printed(*RUN)
+    assert "Estimated memory" not in printed(*RUN)
 
 
 def test_an_estimate_that_fails_is_a_remark_and_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,8 +57,8 @@ def test_an_estimate_that_fails_is_a_remark_and_stops_nothing(monkeypatch: pytes
 
     monkeypatch.setattr(estimating, "TemporaryDirectory", fails)
     text = printed("check", "in", "-q", "q.yaml")
-    assert text.count("what memory a run takes could not be estimated, and it goes on without that:") == 1
-    assert "without that: No space left on device. 500 rows" in text
+    assert text.count("The memory of a run could not be estimated (No space left on device);") == 1
+    assert "500 rows" in text
 
 
 def test_limits_that_are_none_are_refused() -> None:

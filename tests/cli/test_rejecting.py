@@ -18,8 +18,8 @@ from fogline.runs import embedded
 QUERY = "attributes: {gas: max, heat: max}\nid: sensor\ntime: t\nlifetime: 100\nlimits: {heat: [5, 60]}\n"
 RUN = ("run", "in", "-q", "q.yaml", "-o", "out", "--engine", "embedded")
 WARNING = (
-    "rows with a gap are rejected: 'gas' is missing, and there is no repository to impute it from. "
-    "`fogline fit` makes one of complete history; give it to the run (--repository, in Python repository=).\n"
+    "Rows with missing values are rejected, since there is no repository to fill them. "
+    "Make one from past rows with `fogline fit`, then add --repository FOLDER (in Python repository=).\n"
 )
 
 
@@ -46,7 +46,7 @@ def test_rows_rejected_for_gaps_are_warned_of_once_before_their_batch_is_reporte
     csv("1", ["1,20", ",30", "2,40", ",50", "3,30"])
     csv("2", ["1,30", ",30", "5,40"])
     printed = run(*RUN, "--files-per-batch", "1")
-    assert printed.count(WARNING) == printed.count("rows with a gap") == 1
+    assert printed.count(WARNING) == printed.count("Rows with missing values") == 1
     assert printed.index(WARNING) < printed.index("batch 0:")
     assert "8 rows" in printed
     assert "3 rejected" in printed
@@ -57,9 +57,9 @@ def test_a_run_that_rejects_most_of_its_rows_ends_with_3_with_the_reason_and_the
     printed = run(*RUN, code=3)
     assert (
         "4 of 5 rows were rejected, 3 of them because: 'gas' is missing, and there is no repository to impute it from. "
-        "`fogline fit` makes one of complete history; give it to the run (--repository, in Python repository=).\n"
-        "The answer stands, without these rows. Each is among the rejects with its reason; when that is mended, run it "
-        "anew into another output, since a run takes no row twice.\n"
+        "Make one from past rows with `fogline fit`, then add --repository FOLDER (in Python repository=).\n"
+        "The answer is that of the other rows. `fogline rejects` lists these. When the cause is mended, run again into "
+        "another output: a run takes no row twice.\n"
     ) in printed
     assert '"s10"' in run("answer", "out", "--json")
     reasons = pq.read_table("out/rejects")["reason"].to_pylist()
@@ -103,6 +103,6 @@ def test_a_dry_run_ends_as_the_run_would(place):
 
 def test_an_explanation_of_a_row_that_was_rejected_for_its_gap_states_so(place):
     csv("1", ["1,20", ",30"])
-    printed = run("explain", "in", "-q", "q.yaml", "--id", "s11")
+    printed = run("explain", "--replay", "in", "-q", "q.yaml", "--id", "s11")
     assert "'gas' is missing, and there is no repository to impute it from" in printed
     assert "Repository.fit" not in printed

@@ -55,7 +55,7 @@ def test_counts_come_first_then_the_newest_rows_as_they_came(place):
     assert "\x1b" not in run("rejects", "out").stdout
     assert '"gas": "nix"' in rows[3]
     assert "1.csv" in rows[3]
-    assert lines[9] == "1 older ones are not shown (-n 0 shows all)."
+    assert lines[9] == "1 older row not shown (-n 0 shows all)."
     assert "not shown" not in run("rejects", "out", "-n", "0").stdout
 
 
@@ -87,7 +87,7 @@ def test_a_run_without_rejects_and_a_folder_without_a_run_are_named_so(place):
     run("run", "in", "-q", "q.yaml", "-o", "out", "--engine", "embedded")
     assert run("rejects", "out").stdout == "no row was rejected.\n"
     assert run("rejects", "out", "--format", "csv").stdout == ""
-    assert "is not a folder that `fogline run` has written" in run("rejects", "in", code=2).stderr
+    assert "is not an output folder of `fogline run`" in run("rejects", "in", code=2).stderr
     assert "it may be table, json, csv" in run("rejects", "out", "--format", "jason", code=2).stderr
 
 

@@ -101,7 +101,7 @@ def test_what_is_malformed_is_named_before_spark_starts(place, started, given, s
 def test_the_engine_of_this_process_states_that_they_mean_nothing_to_it(place, started):
     done = CliRunner().invoke(app, [*COMMANDS["run"], "--engine", "embedded", "--conf", "spark.x=1"])
     assert done.exit_code == 0, done.output
-    assert "--packages, --jars or --conf is Spark's, without meaning to the embedded engine" in done.output
+    assert "--packages, --jars or --conf is for Spark, and without effect here: the engine is embedded" in done.output
 
 
 def test_the_value_of_a_setting_that_is_refused_is_not_shown():

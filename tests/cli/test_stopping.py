@@ -87,8 +87,8 @@ def test_one_process_without_java_imports_no_spark(place):
 def test_late_and_expired_rows_stand_in_the_summary(place):
     (place / "in" / "3.csv").write_text("sensor,t,heat,gas\ns1,55,1,1\ns2,57,1,1\ns3,5,1,1\n")
     printed = run(code=0)
-    assert "3 rows were late: they came behind the clocks of their groups; --lateness waits for such." in printed
-    assert "1 rows had expired before they could enter" in printed
+    assert "Late: 3 rows; they count from when they came. --lateness waits for such rows." in printed
+    assert "Expired before they came: 1 row." in printed
     assert re.search(r"batch 3: .* 3 late, 1 expired", printed)
 
 
@@ -123,16 +123,16 @@ def test_a_run_that_follows_waits_for_its_folder_and_for_the_first_file(place, m
         result = CliRunner().invoke(app, ["run", "new", *RUN[2:], "--follow"], env={"COLUMNS": "160"})
     assert result.exit_code == 0, result.output
     assert result.output.count(words) == 1
-    waiting = result.output.partition("starting, in this process")[0]
+    waiting = result.output.partition("starting\n")[0]
     assert waiting.count("names end in none of csv, tsv, json, jsonl, parquet: a.txt.") == 1
-    assert "1 rows" in result.output
+    assert "1 row" in result.output
 
 
 def test_a_run_that_waits_for_a_first_file_is_ended_by_ctrl_c_and_leaves_nothing(place, monkeypatch):
     meanwhile(monkeypatch, lambda: os.kill(os.getpid(), signal.SIGINT))
     result = CliRunner().invoke(app, ["run", "new", *RUN[2:], "--follow"], env={"COLUMNS": "160"})
     assert result.exit_code == 0, result.output
-    assert result.output.endswith("stopped: no file has come, and nothing was begun.\n")
+    assert result.output.endswith("stopped; no file had come, and nothing was written.\n")
     assert not (place / "out").exists()
 
 

@@ -33,10 +33,13 @@ def test_batches_go_to_several_places_beside_the_output_and_instead_of_it(place)
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        ((), "where shall the answer go? Name a folder with --output"),
-        (("--to", "x"), "--to alone needs --checkpoint FOLDER as well"),
-        (("--checkpoint", "run"), "where shall the answer go?"),
-        (("-o", "out", "--checkpoint", "run"), "--output has the checkpoint in it; leave --checkpoint run out"),
+        ((), "say where the answer goes: --output FOLDER"),
+        (("--to", "x"), "--to without --output needs --checkpoint FOLDER"),
+        (("--checkpoint", "run"), "say where the answer goes"),
+        (
+            ("-o", "out", "--checkpoint", "run"),
+            "--output keeps what a restart needs itself; leave --checkpoint run",
+        ),
         (("-o", "out", "--to", "mysql://h/db"), "there is no sink 'mysql', as in 'mysql://h/…'"),
         (("-o", "out", "--to", "postgresql://me:hush@h/db?table=t"), "'postgresql://me@h/db?table=t' holds a password"),
         (("-o", "out", "--to", "out"), "is the output itself"),

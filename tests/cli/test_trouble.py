@@ -77,7 +77,7 @@ def test_what_is_no_repository_and_no_output_is_named(place):
     assert "there is no repository in 'folder'" in run("rules", "folder")
     assert "'q.yaml' is a file, where a folder is needed." in run("rules", "q.yaml")
     for name in ("folder", "nothing"):
-        assert f"'{name}' is not a folder that `fogline run` has written" in run("answer", name)
+        assert f"'{name}' is not an output folder of `fogline run`" in run("answer", name)
     assert "q.yaml' is a file, where a folder is needed." in run("answer", "q.yaml")
     assert "there is no repository in 'folder'" in run("check", "history.parquet", "-q", "q.yaml", "-r", "folder")
 

@@ -217,7 +217,7 @@ def test_rules_of_a_run_are_shown_with_the_version_it_was_begun_with_and_refused
     fl.Repository.fit(history(500), QUERY).save(folder)
     assert begun_with(place, "out", fl.Repository.load(folder)).fingerprint == first.fingerprint
     run = CliRunner().invoke(app, ["rules", str(folder), "--live", str(output)])
-    assert "begun with an older version of this repository" in run.output
+    assert "uses an older version of this repository" in run.output
     other = tmp_path / "other"
     fl.Repository.fit(history(300), QUERY).save(other)
     run = CliRunner().invoke(app, ["rules", str(other), "--live", str(output)])

@@ -42,7 +42,7 @@ def test_a_delta_table_gives_the_repository_that_its_rows_as_files_give() -> Non
     write_deltalake("lake", history().slice(0, 200))
     write_deltalake("lake", history().slice(200), mode="append")
     pq.write_table(history(), "history.parquet")
-    assert "in this process: a Delta table" in run("fit", "delta:lake", "-q", "q.yaml", "-o", "one")
+    assert "Runs in this process (a Delta table)" in run("fit", "delta:lake", "-q", "q.yaml", "-o", "one")
     run("fit", "history.parquet", "-q", "q.yaml", "-o", "other")
     assert fl.Repository.load("one").fingerprint == fl.Repository.load("other").fingerprint
 

@@ -257,7 +257,7 @@ def test_a_comma_between_thousands_is_not_taken_for_a_decimal_mark(tmp_path):
         (tmp_path / "a.csv").write_text("\n".join([*lines, ""]))
         remarks: list[str] = []
         layout_of(str(tmp_path), QUERY, Options(), remark=remarks.append)
-        assert "'.' in numbers and ',' between thousands" in remarks[0]
+        assert "decimal mark '.' (thousands ',')" in remarks[0]
         assert column(tmp_path, "x") == ["1234", "7", shown.replace(",", "")]
     (tmp_path / "a.csv").write_text("s;t;x;tags\na;1;21,456;100,200,300\nb;2;22,125;7\n")
     assert column(tmp_path, "x") == ["21.456", "22.125"]  # what is not compared shows nothing of numbers

@@ -82,7 +82,7 @@ def test_check_states_that_a_broker_is_slow_and_not_that_there_are_no_rows(
     Path("q.yaml").write_text("attributes: {x: max}\nid: s\ntime: t\nlifetime: 100\n")
     broker.add("readings", 0, [b'{"s": "a", "t": 1, "x": 2}'])
     good = CliRunner().invoke(app, ["check", "kafka://host:9092/readings", "-q", "q.yaml"])
-    assert (good.exit_code, "1 rows" in good.output) == (0, True), good.output
+    assert (good.exit_code, "1 row" in good.output) == (0, True), good.output
     broker.topics["readings"][0].silent = True
     slow = CliRunner().invoke(app, ["check", "kafka://host:9092/readings", "-q", "q.yaml"])
     assert slow.exit_code == 2, slow.output

@@ -52,10 +52,10 @@ def test_each_row_is_read_as_its_writer_meant_it_or_named(place):
     assert set(lines) == {(file, line) for file, line, _ in place.bad_lines}
     assert all(part in lines[file, line] for file, line, part in place.bad_lines)
     assert any(
-        "01 Messwerte.csv: read as csv with ';' between cells, ',' in numbers, cp1252" in each for each in remarks
+        "01 Messwerte.csv: read as csv: separator ';', decimal mark ',', encoding cp1252" in each for each in remarks
     )
     assert any(
-        "03 unicode.csv: read as csv with tabs between cells, ',' in numbers, utf-16" in each for each in remarks
+        "03 unicode.csv: read as csv: separator tab, decimal mark ',', encoding utf-16" in each for each in remarks
     )
     assert "13 100% ohne Druck.csv: no column 'Druck'; it counts as missing there." in remarks
     assert "the times in 'Zeit' are read as %d.%m.%Y %H:%M:%S (--time-format states otherwise)." in remarks

@@ -70,7 +70,7 @@ def test_from_history_to_distributions(place, spark):
 
 def test_in_this_process_and_on_spark_commands_do_the_same(place, spark):
     here = run("fit", "history.parquet", "-q", "q.yaml", "-o", "here.repo")
-    assert "in this process: " in here
+    assert "Runs in this process" in here
     on_spark = run("fit", "history.parquet", "-q", "q.yaml", "-o", "spark.repo", "--master", "local[2]")
     assert "on Spark: --master is given" in on_spark
     assert fl.Repository.load("here.repo").fingerprint == fl.Repository.load("spark.repo").fingerprint
@@ -80,7 +80,7 @@ def test_in_this_process_and_on_spark_commands_do_the_same(place, spark):
     assert fl.Repository.load("here.repo").fingerprint == fl.Repository.load("spark.repo").fingerprint
     asked = ("stream.parquet", "-q", "q.yaml", "-r", "here.repo")
     counts = [run("check", *asked, *more).split("20 rows", 1)[1] for more in ((), ("--master", "local[2]"))]
-    counts[0], _, memory = counts[0].partition("memory, by the first 20 rows")  # which is estimated in process alone
+    counts[0], _, memory = counts[0].partition("Estimated memory: ")  # which is estimated in process alone
     assert memory
     assert counts[0] == counts[1]
     assert "gas: 5 missing (25.0%)" in counts[0]

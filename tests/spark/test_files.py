@@ -141,8 +141,8 @@ def test_a_run_that_rejects_most_of_its_rows_ends_with_3_and_gaps_are_warned_of_
     assert "6 of 9 rows were rejected" in run(*RUN, code=3)
     csv("3.csv", *(f"c{k},{k + 18}," for k in range(3)), "d,30,1")
     printed = run(*RUN, code=3)
-    assert printed.count("rows with a gap are rejected: 'x' is missing, and there is no repository to impute it") == 1
-    assert printed.index("rows with a gap are rejected") < printed.index("batch 2:")
+    assert printed.count("Rows with missing values are rejected, since there is no repository") == 1
+    assert printed.index("Rows with missing values are rejected") < printed.index("batch 2:")
     assert "3 of 4 rows were rejected, 3 of them because: 'x' is missing" in printed
     assert "`fogline fit` makes one of complete history; give it to the run (--repository" in printed
     assert "was begun with separator not stated, not ';'" in run(*RUN, "--separator", ";", code=2)

@@ -128,7 +128,7 @@ def test_a_change_log_in_csv_is_run_and_answered(tmp_path, monkeypatch):
         if k != 1:  # the second run goes on with two files
             out = invoke("run", "in", "-q", "q.yaml", "-o", "out", "--files-per-batch", "1", "--master", "local[2]")
             assert "20 rows" in out or "41 rows" in out
-    assert "1 rows were stale" in out
+    assert "a newer row of the same id was there: 1 row." in out
     for at in (None, 4, 9):
         found = [json.loads(line) for line in invoke("answer", "out", "--json", *at_of(at)).splitlines()]
         assert {row["offer"] for row in found} == on_top([each for each in changes if at is None or each[0] <= at])

@@ -123,7 +123,7 @@ def goes_on_as_it_was_begun(place: Path) -> None:
     assert "was begun with another ahead" in run(*RUN, "--ahead", "off", code=2)
     (place / "q.yaml").write_text(QUERY + "alpha: 0.3\n")
     assert "was begun with another query" in run(*RUN, code=2)
-    assert "is not a folder that `fogline run` has written" in run("answer", "repo", code=2)
+    assert "is not an output folder of `fogline run`" in run("answer", "repo", code=2)
 
 
 def test_a_dry_run_shows_what_is_missing_and_what_would_be_rejected(place, spark):

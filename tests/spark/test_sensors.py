@@ -138,7 +138,7 @@ def test_a_run_shows_how_its_rules_do_and_is_learnt_anew(spark, tmp_path, monkey
     assert made.sensors.times.max() == 299
     pq.write_table(walks(steps=1, begin=299).set_column(1, "t", pa.array([300] * 12)), "in/2.parquet")
     shown = command("run", "in", "-q", "q.yaml", "-r", "repo", "-o", "out", "--engine", "spark")
-    assert "goes on with the version it was begun with" in shown
+    assert "continues with the version it was begun with" in shown
     assert "12 rows" in shown
     assert "1 removed, 1 left" in command("prune", "repo")
     shown = command("run", "in", "-q", "q.yaml", "-r", "repo", "-o", "out", "--engine", "spark", code=2)

@@ -16,7 +16,7 @@ from fogline.cli.options import Settings, starts_spark
 from fogline.cli.terminal import app, echo, helpful, paper, reading, remark
 from fogline.errors import FoglineError, did_you_mean
 from fogline.files.listing import plain
-from fogline.show import printable
+from fogline.show import count_of, printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -125,7 +125,7 @@ def answer(
         remark("\n".join(dict.fromkeys(line for lines in sentences.values() for line in lines)))
         if file is not None:
             write(rows, chosen, file)
-            echo(f"{rows.num_rows:,} rows: {file}")
+            echo(f"{count_of(rows.num_rows, 'row')}: {file}")
         else:
             text = as_text(rows, chosen)  # for a program as it is, for a person as it may be shown
             echo(text, nl=False) if sys.stdout.isatty() else typer.echo(text, nl=False)
@@ -182,7 +182,7 @@ def of_query(every: dict[str | None, Each], name: str | None, output: str) -> di
     if name is None:
         return every
     if None in every:
-        raise FoglineError(f"{output!r} answers one query, which has no name; leave --query out.")
+        raise FoglineError(f"{output!r} has one query without a name; leave --query out.")
     if name not in every:
         known = [str(each) for each in every]
         raise FoglineError(f"{output!r} has no query {name!r}; it has {', '.join(known)}.{did_you_mean(name, known)}")
@@ -227,13 +227,12 @@ def about(shown: Shown) -> list[str]:
     lines = [f"the answer at {instant_text(shown.instant)}; the run has come to {instant_text(shown.reached)}{group}"]
     if shown.query.expires is not None:
         lines.append(
-            f"rows expire by {shown.query.expires!r}, which the output does not hold: those that have expired since "
-            "are still among these."
+            f"rows expire by {shown.query.expires!r}, which is not in the output: some of these may have expired."
         )
     elif shown.expired:
         lines.append(
-            f"{shown.expired:,} rows have expired since; whether rows that these kept out have come in, only a run of "
-            "later rows can show."
+            f"{count_of(shown.expired, 'row')} expired since then; which rows came in instead, only a run "
+            "of later rows can show."
         )
     return lines
 
@@ -358,7 +357,7 @@ def print_table(rows: pa.Table, most: int) -> None:
     shown = rows.slice(0, most) if most else rows
     console.print(table_of(shown))
     more = rows.num_rows - shown.num_rows
-    console.print(f"{rows.num_rows:,} rows{f', {more:,} of them not shown (--most 0)' if more else ''}")
+    console.print(f"{count_of(rows.num_rows, 'row')}{f', {more:,} of them not shown (--most 0)' if more else ''}")
 
 
 def table_of(rows: pa.Table) -> Any:

@@ -81,7 +81,7 @@ def check(
 
         where = None if is_topic(stream) else Where.chosen(stream, master, memory, settings())
         if where is None:
-            remark("in this process: the newest messages")
+            remark("Runs in this process, on the newest messages.")
         useless = False
         for name, one in asked.items():
             if name is not None:
@@ -98,27 +98,28 @@ def check(
 def print_census(found: Census, query: Query, chain: Chain | None) -> bool:
     """What a dry run found, in words; what rejects most rows comes first. Returns whether there is such a thing."""
     from fogline.pipeline.rejects import mostly_rejected
+    from fogline.show import count_of
 
     if (text := mostly_rejected(found.rows, found.rejected, found.reasons, "would be")) is not None:
         echo(text, fg="red", bold=True)
-    echo(f"{found.rows:,} rows")
+    echo(count_of(found.rows, "row"))
     kinds = {"complete": found.complete, "with gaps": found.incomplete, "rejected": found.rejected}
     kinds |= {"removals": found.removals} if query.gone is not None else {}
     for name, count in kinds.items():
         echo(f"  {name:<9} {count:>11,}  {count / max(found.rows, 1):>6.1%}")
-    echo("Gaps of rows that are not rejected")
+    echo("Missing values, of rows that are not rejected")
     for j, name in enumerate(query.names):
         echo(f"  {name}: {gaps_of(found, name)}{filled_by(found, name, j, chain)}")
     for name in found.absent:
-        echo(f"  the rules ask for {name!r}, which the stream does not have: those rules are never used.")
+        echo(f"  Rules that need {name!r} are never used: the stream has no such column.")
     if found.rejected:
         echo("Rejected")
     for reason, count in found.reasons.most_common(LISTED):
         echo(f"  {count:,}: {reason}\n    for instance {found.examples[reason]}")
     if len(found.reasons) > LISTED:
-        echo(f"  and {len(found.reasons) - LISTED:,} more reasons")
+        echo(f"  and {count_of(len(found.reasons) - LISTED, 'more reason')}")
     if any(reason.startswith(f"{name!r} is …") for reason in found.reasons for name in query.names):
-        echo("  Where a text stands for a missing value, state it: --null TEXT, or `nulls` in the query's `source`.")
+        echo("  If a text means a missing value, add --null TEXT, or `nulls` in the query's `source`.")
     if found.expected is not None:
         from fogline.cli.engine import state
 

@@ -31,7 +31,7 @@ def as_advice() -> Iterator[None]:
     except Exception as error:  # of whatever kind: the rows that cause it are met again where they count
         text = str(getattr(error, "strerror", None) or error)
         reason = next(iter(text.splitlines()), "").strip(" .") or type(error).__name__
-        remark(f"what memory a run takes could not be estimated, and it goes on without that: {reason}.")
+        remark(f"The memory of a run could not be estimated ({reason}); it continues without an estimate.")
 
 
 def state(found: Estimate, say: Any = typer.echo) -> None:
@@ -100,7 +100,7 @@ class Where:
         refuse_secret(path)
         named = spark_options(master, memory, settings)
         why = "a database is asked" if sql is not None else None if named is None else f"{named} given"
-        remark("in this process: a Delta table" if why is None else f"on Spark: {why}")
+        remark("Runs in this process (a Delta table)." if why is None else f"Runs on Spark: {why}.")
         return cls(None if why is None else master or LOCAL, memory, settings)
 
     @property
@@ -130,7 +130,9 @@ def engine_for(
         raise QueryError(f"there is no engine {asked!r}; it may be {AUTO}, {' or '.join(ENGINES)}.{near}")
     begun = begun_by(output)
     if begun is not None:
-        remark(f"{'on Spark' if begun == SPARK else 'in this process'}: {output!r} was begun with --engine {begun}")
+        remark(
+            f"Runs {'on Spark' if begun == SPARK else 'in this process'}: {output!r} was begun with --engine {begun}."
+        )
         return begun
     if is_topic(stream):
         why: str | None = "a topic is read"
@@ -156,7 +158,7 @@ def begun_by(output: str) -> str | None:
 
 def say_which(path: str, why: str | None) -> None:
     """A line: where these files are read, and why."""
-    remark(f"in this process: {size_text(size_of(path))} of files" if why is None else f"on Spark: {why}")
+    remark(f"Runs in this process ({size_text(size_of(path))} of files)." if why is None else f"Runs on Spark: {why}.")
 
 
 def why_spark(path: str, master: str | None, memory: str | None, settings: Mapping[str, str]) -> str | None:
@@ -179,5 +181,5 @@ def size_of(path: str) -> int:
 
     sizes = [(each, bytes_of(each)) for each in files_of(path)]
     if not sizes:
-        raise FoglineError(f"{path!r} holds no files that can be read.")
+        raise FoglineError(f"{path!r} has no parquet, csv or jsonl files to read.")
     return sum(size * (PACKED if each.suffix.lstrip(".").lower() in ENDS else 1) for each, size in sizes)

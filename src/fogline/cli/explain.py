@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -78,7 +79,7 @@ def from_output(output: OutputReader, id: str, query: list[str], at: str | None,
     from fogline.output.recorded import recorded
     from fogline.queries import each_of
 
-    if not output.begun():
+    if Path(output.name).is_file() or not output.begun():
         raise FoglineError(
             f"{output.name!r} is not an output folder of `fogline run`. To explain from the rows themselves: "
             f"fogline explain --replay {output.name} --query FILE --id {id}"

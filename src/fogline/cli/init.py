@@ -47,8 +47,8 @@ def init(
     answer.
     """
     with helpful():
-        must_not_be_there(output)
         must_be_there(file)
+        must_not_be_there(output)
         from fogline.cli.guess import guess
         from fogline.files.reading import table
         from fogline.query import Query
@@ -63,10 +63,11 @@ def init(
         text = document(found, file, options)
         written(output, text)
         Query.load(output)  # what was written can be read
-        echo(f"Written: {output}. {guessed(found)}")
+        echo(f"Written: {output}")
+        echo(guessed(found))
         for line in doubts(found, options, output):
             echo(line)
-        echo(f"Look at it, then, with the rows that come in a folder of their own, here {incoming(file)}:")
+        echo(f"Check {output}. Put incoming rows into a folder of their own, here {incoming(file)}/. Then:")
         for line in next_commands(file, output):
             echo(f"  {line}")
 
@@ -82,7 +83,7 @@ def written(path: Path, text: str) -> None:
 def must_not_be_there(path: Path) -> None:
     """It is never overwritten."""
     if path.exists():
-        raise FoglineError(f"{str(path)!r} is there already, and is not overwritten; choose another: --output.")
+        raise FoglineError(f"{str(path)!r} exists already and is not overwritten; choose another name: --output FILE.")
 
 
 def _on_a_terminal() -> bool:
@@ -91,21 +92,21 @@ def _on_a_terminal() -> bool:
 
 def ask(found: Guess, file: str) -> None:
     """Ask what was guessed, one thing after the other; Enter takes the guess."""
-    remark(f"{file} has {', '.join(found.columns)}. Enter takes what stands in brackets.")
+    remark(f"{file} has the columns {', '.join(found.columns)}. Press Enter to accept what is in brackets.")
     sensor = _asked(
-        "Which column names a row's sensor (or whatever sends rows; none: there is only one)?",
+        "Which column names the sensor (none: there is only one)?",
         found.id or "none",
         [*found.columns, "none"],
     )
     found.id = None if sensor == "none" and sensor not in found.columns else sensor
-    found.time = _asked("Which column is a row's time?", found.time, found.columns)
+    found.time = _asked("Which column is the time?", found.time, found.columns)
     chosen = {}
     for name in (*found.attributes, *found.others):
         if name in (found.id, found.time):
             continue
         usual = found.attributes.get(name, "skip")
         chosen[name] = _asked(
-            f"Is more of {name!r} better (max), less (min), or is it not compared (skip)?", usual, DIRECTIONS
+            f"{name}: is more better (max), less better (min), or is it not compared (skip)?", usual, DIRECTIONS
         )
     found.attributes = {name: each for name, each in chosen.items() if each != "skip"}
     found.others = [name for name, each in chosen.items() if each == "skip"]
@@ -120,7 +121,7 @@ def _asked(question: str, usual: str | None, known: Any) -> str:
         given = str(typer.prompt(question, default=usual, err=True)).strip()
         if given in known:
             return given
-        remark(f"{given!r} is none of {', '.join(known)}.")
+        remark(f"{given!r} is not one of {', '.join(known)}.")
 
 
 def _length(given: str, found: Guess) -> str | float:
@@ -137,9 +138,9 @@ def must_be_known(found: Guess, file: str) -> None:
     """Without these there is no query."""
     there = f"{file} has {', '.join(found.columns)}"
     if found.time is None:
-        raise FoglineError(f"no column looks like a row's time: {there}. State it: --time COLUMN.")
+        raise FoglineError(f"no column looks like a time: {there}. Name it: --time COLUMN.")
     if not found.attributes:
-        raise FoglineError(f"no column holds numbers that vary, so nothing can be compared: {there}.")
+        raise FoglineError(f"no column has numbers that vary, so there is nothing to compare: {there}.")
 
 
 def one_station(found: Guess, file: str) -> dict[str, str]:
@@ -151,7 +152,7 @@ def one_station(found: Guess, file: str) -> dict[str, str]:
 def document(found: Guess, file: str, options: Options) -> str:
     """The query as YAML, with what is guessed and what could be changed beside it."""
     lines = [
-        f"# Which rows of {file} are not beaten by any other? Guessed by `fogline init`; correct what is wrong.",
+        f"# Which rows of {file} does no other row beat? Guessed by `fogline init`; correct what is wrong.",
         "",
         "# What is compared, and whether more of it (max) or less of it (min) is better.",
         "attributes:",
@@ -250,7 +251,7 @@ def guessed(found: Guess) -> str:
     since, length = "", found.lifetime
     if found.epoch is not None:
         since, length = f" ({found.epoch} since 1970)", f"{found.lifetime} ({lifetime_in_words(found)})"
-    return f"Rows of {found.id!r} at {found.time!r}{since}, which count for {length}, by {compared}."
+    return f"Guessed: sensor {found.id!r}, time {found.time!r}{since}; compared by {compared}; a row counts {length}."
 
 
 def lifetime_in_words(found: Guess) -> str:
@@ -266,16 +267,16 @@ def doubts(found: Guess, options: Options, output: Path) -> list[str]:
     lines = []
     for name, value in (options.constants or {}).items():
         lines.append(
-            f"No column names a row's sensor, so all rows are taken for those of one: {name!r} is {value!r}. If one "
-            "does, state it: --id COLUMN."
+            f"No column seems to name the sensor, so all rows count as one sensor: {name!r} is {value!r}. If there is "
+            "one, name it: --id COLUMN."
         )
     for name, texts in found.odd.items():
         few = ", ".join(f"{text!r} {count:,}×" for text, count in texts.most_common(LISTED))
         more = f" and {len(texts) - LISTED:,} more" if len(texts) > LISTED else ""
         way = " ".join(f"--null {shlex.quote(text)}" for text, _ in texts.most_common(LISTED))
         lines.append(
-            f"{name!r} holds numbers, and texts that are none: {few}{more}. Where it is compared, rows with them are "
-            f"rejected; if they stand for missing values, state it: {way}, or `nulls` in {output}."
+            f"{name!r} has numbers, and also texts: {few}{more}. If these mean missing values, add {way}, or `nulls` "
+            f"in {output}; else such rows are rejected where {name!r} is compared."
         )
     for value in dict.fromkeys(map(str, found.suspects.values())):
         where = [(name, each) for name, each in found.suspects.items() if str(each) == value]
@@ -284,8 +285,8 @@ def doubts(found: Guess, options: Options, output: Path) -> list[str]:
         )
         more = f" and {len(where) - LISTED:,} more" if len(where) > LISTED else ""
         lines.append(
-            f"{value} stands apart from the other values of {few}{more}; it counts as a number like others. If it "
-            f"stands for a missing value, state it: --null {value}, or `nulls` in {output}."
+            f"{value} lies far from all other values of {few}{more}. If it means a missing value, add --null {value}, "
+            f"or `nulls` in {output}; else it counts as a number."
         )
     return lines
 

@@ -214,7 +214,7 @@ def imputed(
             report("imputing", 0, 0)
             found = completed(rows, query, known) if fill else distributions(rows, query, known)
             if fill and (left := incomplete(found, query)):
-                remark(f"{left:,} rows cannot be taken, and keep their gaps; `fogline check` names the reasons.")
+                remark(f"Rows that cannot be used, and keep their gaps: {left:,}. `fogline check` names the reasons.")
             report("writing", 0, 0)
             write_folder(found, output, overwrite=overwrite)
         return

@@ -108,11 +108,19 @@ def fit(
 
 def summarise(made: Repository, output: Path, began: float) -> None:
     """What was fitted, and what comes next."""
-    echo(f"{made.history.rows:,} rows, {len(made.rules)} rules, {perf_counter() - began:.0f} s: {output}")
+    echo(f"{rows_and_rules(made)}, {perf_counter() - began:.0f} s: {output}")
     show_versions(output)
     if bare := unexplained(made):
-        echo(f"Nothing explains {', '.join(bare)}: imputed from the whole history's distribution.")
+        names = ", ".join(bare)
+        echo(f"No pattern found for {names}; do not rely on {'its' if len(bare) == 1 else 'their'} imputed values.")
     echo(f"See the rules with: fogline rules {output}")
+
+
+def rows_and_rules(made: Repository) -> str:
+    """How large it is."""
+    from fogline.show import count_of
+
+    return f"{count_of(made.history.rows, 'row')}, {count_of(len(made.rules), 'rule')}"
 
 
 def unexplained(repository: Repository) -> list[str]:
@@ -189,7 +197,7 @@ def show_rules(
         for rule in () if loaded.sensors is None else loaded.sensors.recent:
             console.print(f"{rule} (of the sensor's own readings)", markup=False)
         for name in unexplained(loaded):
-            console.print(f"{name}: no rule; imputed from the whole history's distribution.", markup=False)
+            console.print(f"No pattern found for {name}; do not rely on its imputed values.", markup=False)
         for found in loaded.imputations():
             if found.note:
                 console.print(f"{found.attribute}, imputed by {found.imputer}: {found.note}.", markup=False)
@@ -207,9 +215,9 @@ def show_live(repository: Repository, output: str, settings: Mapping[str, str]) 
     sums, begun = both
     scores, console = listed(sums, begun), paper()
     if begun is not repository:
-        console.print("The run was begun with an older version of this repository: its rules are shown.")
+        console.print("The run uses an older version of this repository; its rules are shown.")
     if not scores:
-        console.print("No value has been hidden yet: that happens once in about a hundred rows.")
+        console.print("Nothing was tested yet: about one row in a hundred is.")
         return
     singly = ["" if each.error_of_singles is None else f"{each.error_of_singles:.3g}" for each in scores]
     fitted = ["" if each.fitted is None else f"{each.fitted:.3g}" for each in scores]
@@ -289,7 +297,7 @@ def refit(
         from fogline.cli.jobs import fitted_again
 
         made = fitted_again(known, rows, asked, options, newest, target, where)
-        echo(f"{made.history.rows:,} rows, {len(made.rules)} rules, {perf_counter() - began:.0f} s: {target}")
+        echo(f"{rows_and_rules(made)}, {perf_counter() - began:.0f} s: {target}")
         show_versions(target)
 
 
@@ -298,10 +306,10 @@ def show_versions(folder: Path) -> None:
     from fogline.repository import store
 
     newest, *older = store.versions(folder)
-    echo(f"{newest.size / 1e6:,.0f} MB")
+    echo(f"Size: {max(newest.size / 1e6, 0.1):,.1f} MB")
     if older:
         size = sum(each.size for each in older) / 1e6
-        echo(f"Older versions: {len(older)}, {size:,.0f} MB. Runs that were begun with them go on with them.")
+        echo(f"Older versions: {len(older)}, {size:,.0f} MB. Runs begun with them still need them.")
         echo(f"Remove them with: fogline prune {folder}")
 
 

@@ -20,14 +20,14 @@ def where_to(
 ) -> tuple[str, tuple[Sink, ...]]:
     """The run's own folder, and the sinks beside it."""
     if output is not None and checkpoint is not None:
-        raise QueryError(f"--output has the checkpoint in it; leave --checkpoint {checkpoint} out.")
+        raise QueryError(f"--output keeps what a restart needs itself; leave --checkpoint {checkpoint} out.")
     if output is None and not to:
-        raise QueryError("where shall the answer go? Name a folder with --output, or other places with --to.")
+        raise QueryError("say where the answer goes: --output FOLDER, or another place with --to.")
     folder = output if output is not None else checkpoint
     if folder is None:
         raise QueryError(
-            "--to alone needs --checkpoint FOLDER as well: what a run needs to go on after a crash is kept there. "
-            "Or name an --output, which holds the changes too."
+            "--to without --output needs --checkpoint FOLDER: what a restart needs is kept there. Or add "
+            "--output FOLDER."
         )
     if twice := [each for each, count in Counter(to).items() if count > 1]:
         raise QueryError(f"--to {shown(twice[0])} is named twice; each batch goes there once.")

@@ -77,7 +77,7 @@ def rejects(
         paper().print(table_of(rows))
         more = counts.total() - rows.num_rows
         if more > 0:
-            echo(f"{more:,} older ones are not shown (-n 0 shows all).")
+            echo(f"{count_of(more, 'older row')} not shown (-n 0 shows all).")
 
 
 def summary(counts: Counter[str], reason: str | None) -> list[str]:

@@ -187,7 +187,7 @@ def run(
             try:
                 wait_for_files(stream, remark)
             except KeyboardInterrupt:
-                echo("stopped: no file has come, and nothing was begun.", err=True)
+                echo("stopped; no file had come, and nothing was written.", err=True)
                 raise typer.Exit from None
         must_exist(stream)
         engine = engine_for(engine, stream, output, master, memory, settings())
@@ -207,11 +207,11 @@ def run(
             closing(running),
         ):
             if running.config.successor is not None:
-                echo("The run goes on with another repository than before; what was imputed stays.")
+                echo("The run continues with another repository; values already filled stay.")
             elif running.config.repository is not known:
                 echo(
-                    "The repository is newer than the run, which goes on with the version it was begun with; "
-                    "--accept-repository goes on with the newer one."
+                    "The repository is newer than the run, which continues with the version it was begun with; "
+                    "--accept-repository takes the newer one."
                 )
             progress("reading the first files", 0, 0)
             with plain_errors(engine):
@@ -225,7 +225,7 @@ def run(
 def page_beside(wanted: bool, config: RunConfig, port: int | None) -> Iterator[None]:
     """The page as long as the run lasts, if it is wanted."""
     if wanted and not config.keeps:
-        raise FoglineError("--page shows a folder of batches, and with --to alone there is none; add --output FOLDER.")
+        raise FoglineError("--page shows an output folder, and with --to alone there is none; add --output FOLDER.")
     with page_for(wanted, config.output, port) as address:
         if address is not None:
             echo(f"the page: {address}{'' if config.explain else '  (with --explain it also shows why)'}")
@@ -245,8 +245,8 @@ def warn_of_rejects(status: RunStatus) -> None:
         echo(f"{name}{': ' if name else ''}{text}", fg="red", bold=True, err=True)
     if texts:
         echo(
-            "The answer stands, without these rows. Each is among the rejects with its reason; when that is mended, "
-            "run it anew into another output, since a run takes no row twice.",
+            "The answer is that of the other rows. `fogline rejects` lists these. When the cause is mended, run again "
+            "into another output: a run takes no row twice.",
             err=True,
         )
         raise typer.Exit(MOSTLY_REJECTED)
@@ -262,36 +262,37 @@ def is_small(stream: str) -> bool:
 def sum_up(status: RunStatus, members: int | None, config: RunConfig, seconds: float) -> None:
     """What a run has done; how many are in the answer, its output knows, also when no file is new."""
     from fogline.output.sink import name_of
+    from fogline.show import count_of
 
     done = (
-        f"{status.total:,} rows, {status.changes:,} changes, {status.rejected:,} rejected"
+        f"{count_of(status.total, 'row')}, {count_of(status.changes, 'change')}, {status.rejected:,} rejected"
         if status.batch >= 0
         else "no new files"
     )
     if status.each:
-        done = f"{status.total:,} rows for {len(status.each)} queries, {status.changes:,} changes"
+        done = f"{count_of(status.total, 'row')} for {len(status.each)} queries, {count_of(status.changes, 'change')}"
     answer = "" if members is None else f", {members:,} in the answer"
     where = [config.output] if config.keeps else []
     echo(f"{done}{answer}, {seconds:.0f} s: {', '.join([*where, *map(name_of, config.sinks)])}")
     for name, one in status.each.items():
         echo(
-            f"  {name}: {one.changes:,} changes, {one.rejected:,} rejected, {one.answer:,} in the answer"
+            f"  {name}: {count_of(one.changes, 'change')}, {one.rejected:,} rejected, {one.answer:,} in the answer"
             f"{f', {one.held:,} held' if one.held else ''}{f', {one.expired:,} expired' if one.expired else ''}"
         )
     if status.held:
-        echo(f"{status.held:,} rows are held: they run ahead of their groups; see rejects/ for each.")
+        echo(f"In quarantine, dated ahead of the other sensors: {count_of(status.held, 'row')}; see `fogline rejects`.")
     if status.late:
-        echo(f"{status.late:,} rows were late: they came behind the clocks of their groups; --lateness waits for such.")
+        echo(f"Late: {count_of(status.late, 'row')}; they count from when they came. --lateness waits for such rows.")
     if status.expired:
-        echo(f"{status.expired:,} rows had expired before they could enter: they came too late for their groups.")
+        echo(f"Expired before they came: {count_of(status.expired, 'row')}.")
     if status.stale:
-        echo(f"{status.stale:,} rows were stale, and were ignored: something newer of their ids was there.")
+        echo(f"Ignored, since a newer row of the same id was there: {count_of(status.stale, 'row')}.")
     if status.sensors_forgotten:
-        echo(f"{status.sensors_forgotten:,} sensors were forgotten: there are more than max_sensors of the query.")
+        echo(f"Sensors forgotten, since there are more than the query's max_sensors: {status.sensors_forgotten:,}.")
     if status.waiting:
-        echo(f"{status.waiting:,} rows wait: they are not yet {config.lateness} behind the newest.")
+        echo(f"Waiting for late rows (--lateness {config.lateness}): {count_of(status.waiting, 'row')}.")
     if status.alarms:
-        echo(f"{len(status.alarms):,} alarms; {status.alarms[0].sentence()}. See docs/howto/limits.md.")
+        echo(f"{count_of(len(status.alarms), 'alarm')}; {status.alarms[0].sentence()}. See docs/howto/limits.md.")
     if config.keeps:
         echo(f"See the answer with: fogline answer {config.output}, or as a page: fogline serve {config.output}")
 
@@ -324,8 +325,8 @@ def on_engine(config: RunConfig, start: Start) -> Iterator[tuple[Any, Report]]:
         from fogline.runs.embedded import Embedded
 
         if (named := spark_options(start.master, start.memory, start.settings)) is not None:
-            remark(f"{named} Spark's, without meaning to the embedded engine, which is this process.")
-        with stages("starting, in this process") as progress:
+            remark(f"{named} for Spark, and without effect here: the engine is embedded.")
+        with stages("starting") as progress:
             yield Embedded(config, shown, remark), progress
         return
     from fogline.kernels.compile import TEXT, is_cold

@@ -86,7 +86,7 @@ def announced(output: str) -> Callable[[str], None]:
 
     def ready(address: str) -> None:
         if not (Path(absolute(output)) / "about.json").exists():
-            remark(f"there is no run in {output!r} yet; the page waits for one.")
+            remark(f"There is no run in {output!r} yet; the page waits for one.")
         typer.echo(f"the page: {address}  (Ctrl-C ends it)")
 
     return ready

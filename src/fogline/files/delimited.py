@@ -58,9 +58,9 @@ class Dialect(NamedTuple):
     thousands: bool = False  # commas stand between thousands
 
     def __str__(self) -> str:
-        between = {"\t": "tabs"}.get(self.separator, f"{self.separator!r}")
-        thousands = " and ',' between thousands" if self.thousands else ""
-        return f"csv with {between} between cells, {self.decimal!r} in numbers{thousands}, {self.encoding}"
+        between = {"\t": "tab"}.get(self.separator, f"{self.separator!r}")
+        thousands = " (thousands ',')" if self.thousands else ""
+        return f"csv: separator {between}, decimal mark {self.decimal!r}{thousands}, encoding {self.encoding}"
 
 
 def dialect_of(head: bytes, path: str, options: Options, asked: frozenset[str], numbers: frozenset[str]) -> Dialect:

@@ -174,7 +174,7 @@ def _written(looks: list[Look], options: Options, root: str) -> Iterator[str]:
     for text, names in files.items():
         if text:
             which = "" if len(files) == 1 else f"{_names(names)}: "
-            yield f"{which}read as {text}; --separator, --decimal and --encoding state otherwise."
+            yield f"{which}read as {text}. Change it with --separator, --decimal, --encoding."
 
 
 def _unusual(look: Look, options: Options) -> bool:

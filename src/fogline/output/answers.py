@@ -114,7 +114,7 @@ class OutputReader:
         """What the folder knows of its run; an error, where there is none, or where its batches go elsewhere."""
         about = read_about(self.place)
         if about is None:
-            raise FoglineError(f"{self.name!r} is not a folder that `fogline run` has written.")
+            raise FoglineError(f"{self.name!r} is not an output folder of `fogline run`.")
         sinks = about.get("sinks", [HERE])
         if HERE not in sinks:
             where = ", ".join(sinks) or "the sinks that the run was given"

@@ -48,7 +48,7 @@ def kept_from(place: Folder, kind: str = NEAR) -> int:
 def _at(place: Folder, kind: str, batch: int | None, columns: Sequence[str] | None) -> pa.Table:
     about = read_about(place)
     if about is None:
-        raise FoglineError("this is not a folder that `fogline run` has written.")
+        raise FoglineError("this is not an output folder of `fogline run`.")
     if not about.get("explain", False):
         raise FoglineError(
             f"the run was made without --explain, so it has no {kind}/; run it again with --explain, into another "

@@ -19,7 +19,7 @@ from fogline.query import NO_REPOSITORY
 LONGEST = 10_000  # characters of one text; a person will not read more
 MOST = 0.5  # of the rows: if more are rejected, something is wrong with all of them
 HELD = "held: "  # how the reasons begin of rows that may yet enter
-REPOSITORY = "`fogline fit` makes one of complete history; give it to the run (--repository, in Python repository=)."
+REPOSITORY = "Make one from past rows with `fogline fit`, then add --repository FOLDER (in Python repository=)."
 
 
 class RejectedRow(NamedTuple):
@@ -79,10 +79,14 @@ def rejected_for_gaps(reasons: Counter[str]) -> str | None:
     """A sentence, if rows with gaps were rejected since there is no repository.
 
     >>> str(rejected_for_gaps(Counter({"'gas' is missing, and there is no repository to impute it from": 8})))[:68]
-    "rows with a gap are rejected: 'gas' is missing, and there is no repo"
+    "Rows with missing values are rejected, since there is no repository "
     """
     reason = next((reason for reason in reasons if reason.endswith(NO_REPOSITORY)), None)
-    return None if reason is None else f"rows with a gap are rejected: {reason}. {REPOSITORY}"
+    return (
+        None
+        if reason is None
+        else f"Rows with missing values are rejected, since there is no repository to fill them. {REPOSITORY}"
+    )
 
 
 def as_json(row: Any) -> str:

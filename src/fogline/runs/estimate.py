@@ -34,7 +34,7 @@ from fogline.rows.reader import life_of
 from fogline.rows.table import usual_table
 from fogline.runs.embedded_state import EmbeddedState
 from fogline.runs.evaluation import Evaluation, with_now
-from fogline.show import size_text
+from fogline.show import count_of, size_text
 
 _TOTAL = re.compile(r"MemTotal:\s+(\d+) kB")
 _PEAK = re.compile(r"VmHWM:\s+(\d+) kB")
@@ -89,14 +89,8 @@ class Estimate:
 
     def sentence(self) -> str:
         """For people."""
-        rate = "" if self.per_second is None else f"{_count(self.per_second)} rows a second, "
-        window = "no row expires" if self.window is None else f"{_count(self.window)} in the window"
-        gaps = f", {size_text_small(self.complete)} without gaps" if self.each > 1.2 * self.complete else ""
-        return (
-            f"memory, by the first {self.rows:,} rows: {rate}{window}, about {_count(self.live)} of them live, "
-            f"{size_text_small(self.each)} each{gaps}: {size_text(self.state)} of state, and about "
-            f"{size_text(self.process)} for one process"
-        )
+        rows = "the only row" if self.rows == 1 else f"the first {count_of(self.rows, 'row')}"
+        return f"Estimated memory: {size_text(self.process)} (from {rows})"
 
 
 def estimate(
@@ -214,23 +208,3 @@ def _ids(plan: Plan, sample: list[pa.RecordBatch], most: float) -> float:
     unseen = once / rows  # the chance that the next row is of an id that was not met
     ids = counted.num_rows / (1 - unseen) if unseen < 1 else np.inf
     return float(max(min(ids, most), counted.num_rows))
-
-
-def _count(value: float) -> str:
-    """A count for people.
-
-    >>> _count(950.4), _count(12_345), _count(4_321_000)
-    ('950', '12,300', '4.32 million')
-    """
-    if value >= 1e6:
-        return f"{value / 1e6:.3g} million"
-    return f"{value:,.0f}" if value < 1000 else f"{float(f'{value:.3g}'):,.0f}"
-
-
-def size_text_small(size: float) -> str:
-    """A few bytes for people.
-
-    >>> size_text_small(450), size_text_small(4500)
-    ('450 bytes', '4 KB')
-    """
-    return f"{size:.0f} bytes" if size < 1000 else size_text(size)
