@@ -317,7 +317,7 @@ def _sizes(r: random.Random) -> dict[str, int]:
         "shelf.FULL": r.choice((1, 2, 48)), "shelf.AT_ONCE": r.choice((1, 2, 1000)),
         "shelf.OPEN": r.choice((0, 4)),
         "bundle.ROWS": r.choice((0, 1, 2, 256)), "cache.LARGE": r.choice((0, 0, 10**6)), "together.FEW": 1,
-        "log.FEW": r.choice((0, 1, 3, 1000)), "log.TURNS": r.choice((1, 2, 64)), "log.SPARE": r.choice((1, 2)),
+        "log.FEW": r.choice((0, 1, 3, 1000)), "log.UPDATES": r.choice((1, 2, 64)), "log.SPARE": r.choice((1, 2)),
         "log.SHARE": r.choice((0, 1, 2)), "waiting.FEW": r.choice((0, 1, 1000)),
         "readings.SMALL": r.choice((0, 0, 1000)),
         "readings.PART": r.choice((1, 2)),

@@ -1,7 +1,7 @@
 """Do the stages answer for the newest row of each id as a Monitor does, however the stream is cut, kept and repeated?
 
 A Monitor per group is given what becomes due there, call by call. The groups' states travel as bytes, or are at hand;
-large ones lie as a base and the turns since, with so few of either that every path is met.
+large ones lie as a base and the updates since, with so few of either that every path is met.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ def table_of(rows: Sequence[Row], attributes: Sequence[str]) -> pa.Table:
 
 
 @contextmanager
-def tiny(few: int = 1, turns: int = 2, spare: int = 1, share: int = 0) -> Iterator[None]:
+def tiny(few: int = 1, updates: int = 2, spare: int = 1, share: int = 0) -> Iterator[None]:
     """Groups of two ids are large, and a third turn makes a new base."""
-    before = log.FEW, log.TURNS, log.SPARE, log.SHARE
-    log.FEW, log.TURNS, log.SPARE, log.SHARE = few, turns, spare, share
+    before = log.FEW, log.UPDATES, log.SPARE, log.SHARE
+    log.FEW, log.UPDATES, log.SPARE, log.SHARE = few, updates, spare, share
     cache._cached.clear()
     try:
         yield
     finally:
-        log.FEW, log.TURNS, log.SPARE, log.SHARE = before
+        log.FEW, log.UPDATES, log.SPARE, log.SHARE = before
         cache._cached.clear()
 
 
@@ -144,7 +144,7 @@ def test_the_stages_answer_as_a_monitor_does(stream, borders, every, lateness, s
 @settings(max_examples=80)
 def test_a_task_that_is_done_again_reports_the_same(stream, borders, every, turns, spare):
     plan = plan_of(stream, every=every)
-    with tiny(turns=turns, spare=spare):
+    with tiny(updates=turns, spare=spare):
         drive(stream, borders, Repeated(plan, **SIZES, at_hand=False), Judge(plan))
 
 
@@ -177,7 +177,7 @@ def test_a_group_at_hand_and_one_that_is_loaded_report_the_same(stream, turns):
     journals: list[list[Any]] = []
     for at_hand in (True, False):
         engine, found = Engine(plan, **SIZES, at_hand=False), []
-        with tiny(turns=turns, spare=2):
+        with tiny(updates=turns, spare=2):
             for _, rows in stream.calls:
                 if not at_hand:
                     cache._cached.clear()

@@ -150,7 +150,7 @@ def test_what_sensors_have_read_counts_as_in_a_monitor(carry, lateness, every):
     assert plan.settles == bool(carry or lateness)
     engine, waiting = Engine(plan, **SIZES), {"x0": table.slice(0, 0), "x1": table.slice(0, 0)}
     monitors = {site: fl.Monitor(asked, learnt(carry)) for site in waiting}
-    with tiny(few=3, turns=3):
+    with tiny(few=3, updates=3):
         for begin in range(0, table.num_rows, 23):
             part = table.slice(begin, 23)
             journal: Journal = engine.batch(list(cut(part, [7, 15])))

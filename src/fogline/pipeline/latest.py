@@ -19,7 +19,7 @@ from fogline.pipeline.plan import Plan
 from fogline.rows.reader import Decoded
 
 
-class GroupTurn(NamedTuple):
+class GroupUpdate(NamedTuple):
     """What reaches a group in one call: time, and what is due by then."""
 
     since: float  # the clock before
@@ -28,13 +28,13 @@ class GroupTurn(NamedTuple):
     imputed: Flags  # (n, carried) which of the cells that a row may carry over were imputed, and are no facts
 
 
-def advance(plan: Plan, group: Group, turn: GroupTurn, revisions: Revisions | None = None) -> list[Delta]:
-    """The group takes its turn. The same turns from the same state lead to the same changes and the same state."""
-    rows, removals = turn.rows, None
+def advance(plan: Plan, group: Group, update: GroupUpdate, revisions: Revisions | None = None) -> list[Delta]:
+    """The group takes an update. The same updates from the same state lead to the same changes and the same state."""
+    rows, removals = update.rows, None
     if rows is not None and rows.gone is not None and rows.gone.any():
         removals = rows.part(np.flatnonzero(rows.gone)).removals(plan.query)
-    batch = None if rows is None else _batch(plan, rows, turn.imputed)
-    return group.advance(turn.since, turn.until, Incoming(batch, revisions, removals), plan.every == "tick")
+    batch = None if rows is None else _batch(plan, rows, update.imputed)
+    return group.advance(update.since, update.until, Incoming(batch, revisions, removals), plan.every == "tick")
 
 
 def _batch(plan: Plan, rows: RowBlock, imputed: Flags) -> Batch:

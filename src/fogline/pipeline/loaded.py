@@ -26,8 +26,8 @@ from fogline.state.format import from_value, to_value
 from fogline.state.store import StateStore, must_get
 
 
-class Noted(NamedTuple):
-    """A turn of a changelog."""
+class LoggedUpdate(NamedTuple):
+    """An update of a changelog."""
 
     part: int  # of the store
     mark: str  # of the group after it
@@ -40,27 +40,27 @@ class Log:
 
     base: str  # the mark of the group in the base
     size: int  # bytes of the base
-    turns: tuple[Noted, ...]  # in their order; the first may be older than the base
+    updates: tuple[LoggedUpdate, ...]  # in their order; the first may be older than the base
 
     @property
     def mark(self) -> str:
         """Of the group now."""
-        return self.turns[-1].mark if self.turns else self.base
+        return self.updates[-1].mark if self.updates else self.base
 
-    def after(self, mark: str) -> tuple[Noted, ...]:
-        """The turns since the group had this mark."""
-        marks = [turn.mark for turn in self.turns]
-        return self.turns[marks.index(mark) + 1 :] if mark in marks else self.turns
+    def after(self, mark: str) -> tuple[LoggedUpdate, ...]:
+        """The updates since the group had this mark."""
+        marks = [update.mark for update in self.updates]
+        return self.updates[marks.index(mark) + 1 :] if mark in marks else self.updates
 
     def to_plain(self) -> list[Any]:
         """For a header."""
-        return [self.base, self.size, [list(each) for each in self.turns]]
+        return [self.base, self.size, [list(each) for each in self.updates]]
 
     @classmethod
     def from_plain(cls, plain: list[Any]) -> Log:
         """The inverse of `to_plain`."""
-        base, size, turns = plain
-        return cls(base, size, tuple(Noted(*each) for each in turns))
+        base, size, updates = plain
+        return cls(base, size, tuple(LoggedUpdate(*each) for each in updates))
 
 
 # --- Rows that wait ---------------------------------------------------------------------------------------------------

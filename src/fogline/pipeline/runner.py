@@ -32,7 +32,7 @@ from fogline.pipeline import loaded as cache
 from fogline.pipeline.clock_guard import Ahead, reports, sift_ahead
 from fogline.pipeline.exchange import GroupRows, RowBlock, concat, from_arrays, to_arrays
 from fogline.pipeline.explain import Explainer
-from fogline.pipeline.latest import GroupTurn, advance
+from fogline.pipeline.latest import GroupUpdate, advance
 from fogline.pipeline.limits import is_near
 from fogline.pipeline.loaded import LoadedGroup, Log, Slot, at_most, open_slots, put_away, size_of
 from fogline.pipeline.plan import Plan
@@ -181,7 +181,7 @@ class _Taken(NamedTuple):
     settled: GroupRows | None  # the rows with the contexts that they got here, if they did
     health: dict[str, float]
     clock: float  # of the group then
-    turn: GroupTurn | None = (
+    update: GroupUpdate | None = (
         None  # what the group took, where each id has one current row; None: nothing has reached it
     )
 
@@ -209,7 +209,7 @@ class GroupRunner:
     ) -> StepResult:
         """Rows reach the group, or the watermark (in milliseconds) does. At the `end` of input no row waits.
 
-        Many rows that wait, many readings and turns of the group go into the store at once; its state is still to be
+        Many rows that wait, many readings and updates of the group go into the store at once; its state is still to be
         written (`save`), and what it reports to be made a table (`report.journal`). At the end nothing is kept.
         """
         plan, since = self.plan, loaded.clock
@@ -242,7 +242,7 @@ class GroupRunner:
             add(scores, each.scores)
         deltas = step.deltas if before is None else [*before, *step.deltas]
         if not end and plan.query.latest:
-            self._write(key, then, None if forgotten else step.turn, store, forgotten=forgotten)
+            self._write(key, then, None if forgotten else step.update, store, forgotten=forgotten)
         moved = bool(come or deltas) or clock != since
         view = self.explainer.view(key, then.group.live, deltas, moved=moved)
         near = not forgotten and plan.max_state is not None and is_near(at_most(plan, then), plan.max_state)
@@ -281,15 +281,15 @@ class GroupRunner:
                 return _Taken([], rejects, settled, {}, clock)
             rows, revised = settled.rows if len(settled.rows.arrived) else None, settled.revisions
         expired = self._expired(rows, loaded.clock)  # of late rows none is screened
-        turn = GroupTurn(loaded.clock, clock, rows, imputed)
-        deltas = advance(self.plan, group, turn, revised)
+        update = GroupUpdate(loaded.clock, clock, rows, imputed)
+        deltas = advance(self.plan, group, update, revised)
         health = {name: now - before.get(name, 0) for name, now in self._counted(group).items()}
         health |= {"expired": expired, "conflicts": conflicts}
-        idle = rows is None and turn.since == turn.until
-        return _Taken(deltas, rejects, settled, health, clock, None if idle else turn)
+        idle = rows is None and update.since == update.until
+        return _Taken(deltas, rejects, settled, health, clock, None if idle else update)
 
     def _counted(self, group: Group) -> dict[str, float]:
-        """What is counted while a group takes a turn."""
+        """What is counted while a group takes an update."""
         counts = {"late": group.late, "revised": group.live.counts.revised, CLIPPED: self._clipped}
         return counts | group.counters()
 
@@ -403,14 +403,14 @@ class GroupRunner:
         return {"group": save_group(group)}, join_groups([group], len(self.plan.query.names), self.plan.id)
 
     def _write(
-        self, key: Key, then: LoadedGroup, turn: GroupTurn | None, store: StateStore, *, forgotten: bool
+        self, key: Key, then: LoadedGroup, update: GroupUpdate | None, store: StateStore, *, forgotten: bool
     ) -> None:
         """Where a group is large, only what has reached it is written."""
         if forgotten:
             log.clear(then.log, store, key)
             return
         base = partial(self._base, then.group)
-        then.log = log.write(self.plan, then.log, then.group, turn, store, key, base)
+        then.log = log.write(self.plan, then.log, then.group, update, store, key, base)
         if then.log is not None:
             cache.put((then.log.mark.encode(), self.plan.digest), then, at_most(self.plan, then))
 
