@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from decimal import Decimal
+from functools import lru_cache
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
@@ -177,7 +178,8 @@ class Query:
         >>> of.expiries(np.array([5.0])), of.longest_life, of.clock_meaning
         (array([1000005.]), 1000000.0, 'timestamp')
         """
-        return arrived + (np.inf if self.longest_life is None else self.longest_life)
+        life = self.longest_life
+        return arrived + (np.inf if life is None else life)
 
     @property
     def clock_meaning(self) -> str | None:
@@ -574,6 +576,7 @@ def shown_length(length: Any) -> Any:
     return length if length is None or is_number(length) else in_words(duration(length))
 
 
+@lru_cache(maxsize=64)
 def _units(length: Any) -> float:
     """A length of time as a number, in units of a clock."""
     return float(length) if is_number(length) else float(duration(length))

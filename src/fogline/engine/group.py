@@ -56,7 +56,12 @@ class Group(ABC):
     def advance(self, clock: float, now: float, come: Incoming = NOTHING, ticks: bool = True) -> list[Delta]:
         """Everything from `clock` to `now`, tick by tick or at once: which rows count then does not depend on that."""
         deltas = []
-        come = Incoming(_some(come.rows), _some(come.revisions), _some(come.removals))
+        rows, revisions, removals = come
+        come = Incoming(
+            rows if rows is not None and len(rows.id) else None,
+            revisions if revisions is not None and len(revisions.id) else None,
+            removals if removals is not None and len(removals.id) else None,
+        )
         for tick, part in self.ticks(clock, now, come) if ticks else self._at_once(clock, now, come):
             changes = self.step(tick, part)
             if len(changes):
@@ -67,23 +72,26 @@ class Group(ABC):
     def ticks(self, clock: float, now: float, come: Incoming) -> Iterator[tuple[float, Incoming]]:
         """The instants at which something happens, with what comes at each."""
         rows, revisions, removals = come
-        rows, at = self._by_tick(rows, None if rows is None else rows.arrived, clock)
-        removals, gone = self._by_tick(removals, None if removals is None else removals.time, clock)
+        at: dict[float, slice] = {}
+        gone: dict[float, slice] = {}
         revised: dict[float, slice] = {}
+        if rows is not None:
+            rows, at = self._by_tick(rows, rows.arrived, clock)
+        if removals is not None:
+            removals, gone = self._by_tick(removals, removals.time, clock)
         if revisions is not None:
             order, revised = by_instant(np.clip(revisions.time, clock, now))
             revisions = part_of(revisions, order)
         for tick in sorted(at | gone | revised) if gone or revised else at:
             yield from self._expiries(tick)
-            yield tick, Incoming(_at(rows, at, tick), _at(revisions, revised, tick), _at(removals, gone, tick))
+            some = None if rows is None or tick not in at else part_of(rows, at[tick])
+            better = None if revisions is None or tick not in revised else part_of(revisions, revised[tick])
+            left = None if removals is None or tick not in gone else part_of(removals, gone[tick])
+            yield tick, Incoming(some, better, left)
         yield from self._expiries(now, including=True)
 
-    def _by_tick(
-        self, come: Timed | None, time: Floats | None, clock: float
-    ) -> tuple[Timed | None, dict[float, slice]]:
+    def _by_tick(self, come: Timed, time: Floats, clock: float) -> tuple[Timed, dict[float, slice]]:
         """What comes in the order of its ticks, and where each of these lies; what is late is counted."""
-        if come is None or time is None:
-            return None, {}
         if extent(time)[0] < clock:
             self.late += int(np.count_nonzero(time < clock))
             time = np.maximum(time, clock)
@@ -100,12 +108,12 @@ class Group(ABC):
 
     def _expiries(self, until: float, *, including: bool = False) -> Iterator[tuple[float, Incoming]]:
         """The instants before `until` at which rows expire."""
-
-        def is_due(soon: float) -> bool:
-            return soon < until or (including and soon == until < np.inf)
-
-        while self.window is None and is_due(self.live.next_expiry):
-            if is_due(soon := self.live.look_at_expiries()):
+        if self.window is not None:
+            return
+        live = self.live
+        while live.next_expiry < until or (including and live.next_expiry == until < np.inf):
+            soon = live.next_expiry
+            if live.look_at_expiries() == soon:
                 yield soon, NOTHING
 
     # --- What the kinds of groups differ in ---------------------------------------------------------------------------
@@ -148,16 +156,6 @@ class Group(ABC):
     def sizes(self) -> dict[str, int]:
         """How many rows it has, of which kinds."""
         return {name: each[0].item() for name, each in self.live.sizes().items()}
-
-
-def _some(come: Timed | None) -> Timed | None:
-    """None, if there is nothing."""
-    return come if come is not None and len(come.id) else None
-
-
-def _at(come: Timed | None, where: dict[float, slice], tick: float) -> Timed | None:
-    """What comes at a tick."""
-    return part_of(come, where[tick]) if come is not None and tick in where else None
 
 
 def part_of(come: Timed, which: Ints | slice) -> Timed:

@@ -120,6 +120,7 @@ class Reader:
         limits = np.array([query.limits.get(name, (-np.inf, np.inf)) for name in query.names])
         self.oriented = np.array(query.signs), np.ascontiguousarray(limits[:, 0]), np.ascontiguousarray(limits[:, 1])
         self.layout: _Layout | None = None  # of the last batch whose attributes could be read as they lie
+        self.bounded = query.longest_life is not None  # whether a row's expiry follows from its arrival
         self.life: tuple[Any, ...] = ()  # a kind of clock, and the kind that shows its expiries as well
         self.once = Once()  # what is known of the rows at hand
 
@@ -216,7 +217,7 @@ class Reader:
             length_in(query.remember_removed, "remember_removed", query, kind)  # an error if the two do not fit
         if query.last is not None:
             return np.zeros(source.length), kind  # a matter of order, not of time: the group decides
-        if query.longest_life is not None:
+        if self.bounded:
             if not self.life or kind is not self.life[0]:
                 whole = life_of(query, kind).is_integer()
                 self.life = kind, kind if whole else join_kinds(kind, REAL, query.time)
