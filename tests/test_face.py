@@ -3,6 +3,7 @@
 # mypy: disable-error-code="arg-type"
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 import fogline as fl
 from fogline.queries import asked_of
+from tests.walks import walks
 
 ASKED: dict[str, Any] = {"attributes": {"gas": "max"}, "id": "sensor", "time": "ts", "lifetime": 10}
 QUERY = fl.Query(**ASKED)
@@ -116,6 +118,21 @@ def test_every_batch_reports_from_call_to_call():
         fl.Monitor(QUERY).advance(ROWS, every="call")
     with pytest.raises(fl.FoglineError, match=r"advance was given two tables; .* advance\(rows\)"):
         fl.Monitor(QUERY).advance(ROWS, ROWS)
+
+
+def test_monitors_in_several_threads_use_one_repository():
+    query = fl.Query(attributes={"heat": "max", "damp": "min"}, id="sensor", time="t", lifetime=6)
+    repository = fl.Repository.fit(walks(sensors=6, steps=120), query)
+    rows = walks(sensors=6, steps=40, begin=120, gaps=0.3)
+
+    def played(_: int) -> list[dict[str, Any]]:
+        monitor, found = fl.Monitor(query, repository), list[dict[str, Any]]()
+        for part in range(0, rows.num_rows, 30):
+            found += monitor.advance(rows.slice(part, 30)).to_pylist()
+        return found
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(played, range(4))) == [played(0)] * 4
 
 
 # --- Wrong types ------------------------------------------------------------------------------------------------------

@@ -16,7 +16,8 @@ import pytest
 import fogline as fl
 
 ROOT = Path(__file__).parents[1]
-ROOMS: list[ModuleType] = [fl, *([fl.spark] if importlib.util.find_spec("pyspark") else [])]
+ROOMS: list[ModuleType] = [fl, fl.types, fl.impute, fl.plot, fl.sinks]
+ROOMS += [fl.spark] if importlib.util.find_spec("pyspark") else []
 MADE_ELSEWHERE = {"fogline.Repository", "fogline.Repository.__init__"}  # by fit and load: its fields are its own
 EXPORTED = {id(getattr(room, name)) for room in ROOMS for name in room.__all__}
 
@@ -64,7 +65,20 @@ THINGS = [pytest.param(thing, id=name) for name, thing in public() if callable(t
 def test_what_a_public_signature_names_can_be_imported(thing):
     classes = [each for hint in hints(thing).values() for each in named(hint)]
     hidden = {each.__name__ for each in classes if each.__module__.startswith("fogline") and id(each) not in EXPORTED}
-    assert hidden == set(), "export them in fogline/__init__.py"
+    assert hidden == set(), "export them in fogline/types.py"
+
+
+def test_few_names_are_at_the_top_and_no_internal_one():
+    shown = [name for name in dir(fl) if not name.startswith("__")]
+    assert shown == [
+        "FoglineError", "HistoryWarning", "Imputer", "Monitor", "Queries", "Query", "Repository",
+        "RowsRejectedWarning", "Rule", "Sink", "errors", "impute", "plot", "run", "show", "sinks", "skyline", "spark",
+        "types", "verify",
+    ]  # fmt: skip
+    assert inspect.isfunction(fl.skyline)
+    assert importlib.util.find_spec("fogline.skyline") is None
+    for room in (fl.types, fl.impute, fl.plot, fl.sinks):
+        assert {name for name in dir(room) if not name.startswith("__")} == set(room.__all__)
 
 
 def test_what_is_exported_is_documented():

@@ -57,6 +57,12 @@ EVERY = ("tick", "batch")
 class Monitor:
     """Keeps the skyline of a stream, tick by tick: rows in, changes of the answer out. No JVM, no Spark.
 
+    To be read: `query`, `repository` and `imputer`, as they were given; `clock`, the time that it has come to, as a
+    number; `rejects`, the last 10,000 rejected rows (`fl.types.Reject`: `row`, `reason`), the newest last.
+
+    Threads: a monitor has no lock, and is used by one thread at a time. Several monitors may be used by several threads
+    at once, also with one repository.
+
     >>> from fogline import Query
     >>> query = Query(attributes={"gas": "max", "oxygen": "min"}, id="sensor", time="t", lifetime=10)
     >>> monitor = Monitor(query)

@@ -106,6 +106,7 @@ class Query:
     """With latest: for how long after its time a removal, or an expiry, keeps older rows of the id out; by default as
     long as a row lives, and where rows have no lifetime, for ever."""
     alpha: float = 0.5
+    """A row is in the answer when the probability that no other beats it is above this."""
     by: Sequence[str] = ()
     """One independent skyline per combination of these columns."""
     limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -276,8 +277,11 @@ class Rule:
     """
 
     given: Mapping[str, float]
+    """By how much two rows may differ in each of these columns …"""
     then: str
+    """… for the rule to state that they differ in this one …"""
     within: float
+    """… by at most so much."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.given, Mapping) or not self.given:

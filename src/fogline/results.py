@@ -28,14 +28,21 @@ class Change:
     """One row entered or left the answer, or its probability moved. Adding changes up gives the answer again."""
 
     time: Any
+    """The instant of the change."""
     by: tuple[Any, ...]
+    """The group's values, in the order of the query's `by`."""
     id: Any
+    """The row's id."""
     arrived: Any
+    """The row's own time."""
     change: Literal["enter", "leave", "update"]
+    """What happened."""
     probability: float | None
+    """That no other row beats it; None: it has left."""
     probability_error: float | None
     """How far the truth may lie from the probability; 0: it is exact. None, like the probability, of a leave."""
     attributes: Mapping[str, float | None]
+    """The row's attributes as they came; None: missing, or outside its limits."""
     reason: str | None = None
     """Of a leave: 'expired'; 'beaten', by a row that surely beats it; 'less likely', its probability fell to alpha or
     below without one such row; where rows are replaced 'replaced', by a row that is not in, or 'removed'; and on a
@@ -68,7 +75,9 @@ class Reject:
     """A row that could not be taken, as it came, and why."""
 
     row: Mapping[str, Any]
+    """As it came."""
     reason: str
+    """Why it could not be taken, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +89,17 @@ class Node:
     """
 
     by: tuple[Any, ...]
+    """The group's values."""
     id: Any
+    """The row's id."""
     arrived: Any
+    """The row's own time."""
     layer: int | None
+    """1: it has no guard; else one more than its parent's. None: a shadow."""
     parent: tuple[Any, Any] | None
+    """The id and the time of the row that guards it."""
     shadow: bool
+    """Whether it will never be in the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +110,7 @@ class UncertainRow:
     """
 
     values: Mapping[str, tuple[tuple[float, float], ...]]
+    """By attribute: the values that it may have, with their weights."""
 
     @property
     def instances(self) -> int:
@@ -107,11 +123,15 @@ class ImputedCell:
     """A missing value of a row: the distribution that was imputed first, and the one that is now."""
 
     attribute: str
+    """The attribute that the row lacks."""
     first: tuple[tuple[float, float], ...]
+    """The values that were imputed when the row came, with their weights."""
     first_by: str
     """The rule or imputer that gave it."""
     now: tuple[tuple[float, float], ...]
+    """The values that are imputed now, with their weights."""
     now_by: str
+    """The rule or imputer that gives it now."""
     open: bool
     """Whether a later reading of the sensor may still change it."""
     imputer: str = ""
@@ -169,11 +189,17 @@ class Explanation:
     """Why a live row is in the answer, or out of it."""
 
     by: tuple[Any, ...]
+    """The group's values."""
     id: Any
+    """The row's id."""
     arrived: Any
+    """The row's own time."""
     inside: bool
+    """Whether it is in the answer."""
     reason: str
+    """Why, in a few words."""
     probability: float
+    """That no other row beats it."""
     probability_error: float
     """How far the truth may lie from the probability; 0: it is exact."""
     row: UncertainRow
@@ -274,7 +300,9 @@ class Dominator(NamedTuple):
     """A row that may beat another."""
 
     id: Any
+    """The id of that row."""
     arrived: Any
+    """Its own time."""
     probability: float
     """How likely it beats it."""
 
@@ -287,9 +315,13 @@ class Flip:
     """
 
     id: Any
+    """The id of the row whose cell it is."""
     arrived: Any
+    """Its own time."""
     attribute: str
+    """The attribute of the cell."""
     value: float
+    """The value at which the row would enter or leave."""
     side: str
     """Which values do so: ">=", ">", "<=" or "<" that value; of a cell of another row, those that it may have."""
     missing: bool
@@ -308,8 +340,11 @@ class Decisive(NamedTuple):
     """The missing cell, of the row or of one that may beat it, whose knowledge would move its probability most."""
 
     id: Any
+    """The id of the row whose cell it is."""
     arrived: Any
+    """Its own time."""
     attribute: str
+    """The attribute of the cell."""
     moves: float
     """By how much, as a mean over the values that the cell may have: the expected |P then - P now|."""
     own: bool = True
@@ -320,9 +355,13 @@ class Outside(NamedTuple):
     """A value that was measured outside the limits of its attribute, and is treated as missing."""
 
     attribute: str
+    """The attribute."""
     value: float
+    """What was measured."""
     low: float
+    """The least plausible value."""
     high: float
+    """The greatest plausible value."""
 
     def __str__(self) -> str:
         """

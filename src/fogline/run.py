@@ -39,8 +39,11 @@ class RunSummary:
     batches: int = 0
     """How many batches had something to report."""
     rows: int = 0
+    """Rows that were read."""
     changes: int = 0
+    """Changes that were reported."""
     rejected: int = 0
+    """Rows that were rejected."""
     late: int = 0
     """Rows behind the clock of their group, which entered there."""
     expired: int = 0

@@ -160,12 +160,15 @@ class Neighbours(BaseImputer):
         self.name, self.width = f"{k} nearest neighbours", values.shape[1]
 
     def look(self, rows: Evidence) -> Floats:
+        """The attributes."""
         return rows.values
 
     def able(self, known: Floats, j: int) -> Flags:
+        """Any row."""
         return np.ones(len(known), np.bool_)
 
     def distributions(self, known: Floats, j: int) -> Distributions:
+        """The values of the nearest rows."""
         out = np.empty((len(known), self.k))
         for i, row in enumerate(known):
             far = np.nansum(((self.values - row) / self.spread) ** 2, axis=1)

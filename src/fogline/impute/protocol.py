@@ -72,6 +72,7 @@ class Imputer(Protocol):
     """See the module. `j` is the number of an attribute of the query; `known` (n, width) is what `look` returned."""
 
     name: str
+    """What explanations and scores call it."""
     width: int  # numbers kept of a row
     lasting: bool  # whether it can be asked at any later time; else only right after `look`
 

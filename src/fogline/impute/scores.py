@@ -51,8 +51,11 @@ class Score:
     """How well one rule, or one imputer, imputes one attribute."""
 
     attribute: str
+    """The attribute."""
     rule: str
+    """The rule or imputer."""
     cells: int
+    """How many values were hidden, imputed and compared."""
     error: float
     """Mean CRPS, in the attribute's own unit …"""
     otherwise: float

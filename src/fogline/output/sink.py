@@ -33,6 +33,9 @@ class Sink(Protocol):
     process (again, if the process starts a run again), and refuses what cannot go well; `close()` is called at the end;
     `place`, a text without secrets, names what is written to: a run that was begun with a place goes on only with it,
     while objects without may come and go.
+
+    Threads: a run calls its sinks one after the other, from one thread at a time. So a sink needs no lock, as long as
+    each run has sinks of its own.
     """
 
     def put(self, number: int, changes: Batches, rejects: Batches, health: Batches) -> None:

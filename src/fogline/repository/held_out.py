@@ -62,6 +62,7 @@ class Quality:
     """How a rule does on held-out rows."""
 
     rule: Rule
+    """The rule."""
     matches: float  # rows of the history that match a row, on average
     support: float  # share of the rows for which any does
     error: float  # mean CRPS where one does, in the attribute's own unit …

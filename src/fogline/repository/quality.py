@@ -45,7 +45,9 @@ class Imputation:
     """How one attribute is imputed."""
 
     attribute: str
+    """The attribute that rows may lack."""
     imputer: str
+    """What is asked first for it."""
     error: float
     """Mean CRPS on held-out rows: of the past alone, where there is hindsight too."""
     hindsight: float | None
@@ -150,8 +152,11 @@ class Violation:
     """A rule that does not hold: how many rows break it, and some pairs of rows (by position) that do."""
 
     rule: Rule
+    """The rule."""
     rows: int
+    """How many rows break it, with at least one other."""
     pairs: tuple[tuple[int, int], ...]
+    """Some pairs of rows that break it, by their positions."""
 
     def __str__(self) -> str:
         pairs = ", ".join(f"{a} and {b}" for a, b in self.pairs)

@@ -48,9 +48,12 @@ class Step:
     """One combination of rules that is tried for an attribute."""
 
     then: str
+    """The attribute."""
     rules: tuple[Rule, ...]
+    """The rules that are asked together."""
     expected: float  # rows that match, on average
-    way: str  # how they are found
+    way: str
+    """How such rows are found."""
 
     def __str__(self) -> str:
         return f"{' and '.join(map(str, self.rules))}: about {self.expected:.3g} rows, {self.way}"
@@ -58,11 +61,18 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Repository:
-    """Complete history, with the rules by which a row with gaps is compared with it."""
+    """Complete history, with the rules by which a row with gaps is compared with it.
+
+    It never changes, so several monitors and threads may use one. Several may also save into one folder: each makes a
+    version of its own, and the last one is the newest.
+    """
 
     history: History
+    """The complete history, as columns of numbers."""
     rules: tuple[Rule, ...]
+    """The rules that were found in it, or given."""
     lattices: Mapping[str, Lattice]
+    """By attribute: the combinations of rules that are tried for it, in order."""
     folder: Path | None = None
     """Where it was loaded from."""
     sensors: SensorModel | None = None
