@@ -260,8 +260,8 @@ def test_what_rows_hold_does_not_reach_a_terminal_raw(tmp_path, monkeypatch):
     run, escaped = ["run", *words, "-o", "out", "--engine", "embedded"], 0
     for command in (
         ["check", *words, "--clock", "number"], [*run, "--clock", "number"], [*run, "--explain"], ["answer", "out"],
-        ["explain", *words, "--id", EVIL],
-        ["explain", *words, "--id", "none"], ["next", "out"], ["answer", "out", "--where", f"{EVIL} > 1"],
+        ["explain", "--replay", *words, "--id", EVIL],
+        ["explain", "--replay", *words, "--id", "none"], ["next", "out"], ["answer", "out", "--where", f"{EVIL} > 1"],
         ["answer", EVIL], ["serve", "out", "--host", EVIL], ["rules", EVIL],
     ):  # fmt: skip
         shown = CliRunner().invoke(app, command, color=True).output

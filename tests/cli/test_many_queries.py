@@ -98,11 +98,14 @@ def test_check_looks_at_each_query_and_explain_at_one(place):
     assert lines[0] == "fire:"
     assert "  rejected            1   20.0%" in lines[:at]
     assert "  rejected            2   40.0%" in lines[at:]
-    assert "explain looks at one query at a time" in call("explain", "in", *queries, "--id", "s1", code=2).output
+    assert (
+        "explain looks at one query at a time"
+        in call("explain", "--replay", "in", *queries, "--id", "s1", code=2).output
+    )
     refused = " ".join(call("fit", "in", *queries, "-o", "learnt", code=2).output.split())
     assert "fit looks at one query at a time, and 2 are given" in refused
     assert "by a query with the attributes of all" in refused
-    assert "'s1' at 2" in call("explain", "in", "--query", "wet.yaml", "--id", "s1").stdout
+    assert "'s1' at 2" in call("explain", "--replay", "in", "--query", "wet.yaml", "--id", "s1").stdout
 
 
 def test_a_query_that_rejects_all_its_rows_is_named(place):
@@ -115,4 +118,4 @@ def test_a_query_that_rejects_all_its_rows_is_named(place):
 def test_late_rows_of_all_queries_stand_in_the_summary(place):
     started()
     (place / "in" / "b.csv").write_text("sensor,site,t,heat,damp,light\ns5,n,1,1,1,1\n")
-    assert "rows were late" in started().stdout
+    assert "Late: " in started().stdout

@@ -230,7 +230,11 @@ def test_an_output_of_an_earlier_version_is_refused_by_name_where_its_states_of_
 def test_a_lifetime_that_does_not_fit_the_times_of_files_is_named_as_in_python(place, times, lifetime, sentence):
     (place / "q.yaml").write_text(QUERY.replace("50", lifetime))
     (place / "in" / "a.csv").write_text(f"sensor,t,heat,gas\na,{times},1,2\n")
-    for command in (("run", *GOOD, "--engine", "embedded"), ("check", *GOOD[:3]), ("explain", *GOOD[:3], "--id", "a")):
+    for command in (
+        ("run", *GOOD, "--engine", "embedded"),
+        ("check", *GOOD[:3]),
+        ("explain", "--replay", *GOOD[:3], "--id", "a"),
+    ):
         result = CliRunner().invoke(app, list(command), env={"COLUMNS": "160"})
         assert result.exit_code == 2, result.output
         assert f"QueryError: the times in 't' {sentence}." in result.output

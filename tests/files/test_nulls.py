@@ -121,7 +121,7 @@ def test_fit_check_run_and_explain_take_them_alike(tmp_path, monkeypatch):
     assert "rejected 0" in checked
     run("run", "in.csv", "-q", "q.yaml", "-r", "past.repo", "-o", "out", "--engine", "embedded")
     assert not Path("out/rejects").exists()
-    assert "'-' at" in run("explain", "in.csv", "-q", "q.yaml", "-r", "past.repo", "--id", "-")
+    assert "'-' at" in run("explain", "--replay", "in.csv", "-q", "q.yaml", "-r", "past.repo", "--id", "-")
     more = run("check", "in.csv", "-q", "q.yaml", "-r", "past.repo", "--null", "100.5")
     assert "with gaps 3" in more  # 100.5 besides what the query states
     assert "rejected 0" in more

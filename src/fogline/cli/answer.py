@@ -182,7 +182,7 @@ def of_query(every: dict[str | None, Each], name: str | None, output: str) -> di
     if name is None:
         return every
     if None in every:
-        raise FoglineError(f"{output!r} has one query without a name; leave --query out.")
+        raise FoglineError(f"{output!r} answers one query, which has no name; leave --query out.")
     if name not in every:
         known = [str(each) for each in every]
         raise FoglineError(f"{output!r} has no query {name!r}; it has {', '.join(known)}.{did_you_mean(name, known)}")

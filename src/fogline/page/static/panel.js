@@ -35,7 +35,7 @@ export function show(row, found) {
     why ? make("p", { class: "sentence" }, why.sentence) : null,
     why ? details(why) : null,
     found && !found.explain && !found.error ? needs("Why it is there") : null,
-    found?.explain && !why ? make("p", {}, `The run has written down nothing of it: it is out, and not among the rows near the answer. fogline explain plays the stream again: fogline explain STREAM --query QUERY --id '${row.id}'`) : null,
+    found?.explain && !why ? make("p", {}, `The run has written down nothing of it: it is out, and not among the rows near the answer. To look at every row: fogline explain --replay STREAM --query QUERY --id '${row.id}'`) : null,
     row.values ? section("Values", table(["attribute", "value"], known)) : null,
     lately(row, reached),
   );
