@@ -291,7 +291,7 @@ def test_impute_fill_writes_completed_rows(tmp_path, repository):
     assert "keep their gaps" not in run.output
     written(tmp_path, "rows.csv", "sensor,t,gas,oxygen\n1,500,,2.5\n2,,,3\n3,501,much,3\n")
     run = CliRunner().invoke(app, [*asked, "-o", str(tmp_path / "some.csv")])
-    assert "2 rows cannot be taken, and keep their gaps; `fogline check` names the reasons." in run.output
+    assert "Rows that cannot be used, and keep their gaps: 2. `fogline check` names the reasons." in run.output
     run = CliRunner().invoke(app, [*asked, "-o", str(tmp_path / "other.csv"), "--master", "local[1]"])
     assert run.exit_code == 2
     assert "--fill completes rows in this process" in run.output
