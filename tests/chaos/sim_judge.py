@@ -86,7 +86,7 @@ class Course:
         if any(row["reason"] == "begun anew" for row in changes):
             self.known = False
         since = self.answer
-        self.answer = net(changes, since, latest=self.query.latest)
+        self.answer = net(changes, since, latest=self.query.latest, id_name=self.query.id)
         if healths:
             assert healths[-1]["answer"] == len(self.answer), "another number of rows is in the answer than is counted"
         if len(self.calls) > before and self.known:
@@ -194,9 +194,13 @@ class Course:
                 if self.world.how["every"] == "tick" or k + 1 == len(ticks):
                     truth = members(tick.probabilities, self.alpha)
                     until = math.inf if k + 1 == len(ticks) else tick.time
-                    agree(net(changes, since, latest=self.query.latest, until=until), truth, 2.5 * CLOSE)
+                    agree(
+                        net(changes, since, latest=self.query.latest, id_name=self.query.id, until=until),
+                        truth,
+                        2.5 * CLOSE,
+                    )
             if not ticks:
-                agree(net(changes, since, latest=self.query.latest), truth, 2.5 * CLOSE)
+                agree(net(changes, since, latest=self.query.latest, id_name=self.query.id), truth, 2.5 * CLOSE)
             done = upto
 
     def _ticks(self) -> Any:
@@ -215,16 +219,16 @@ class Course:
         """Where a monitor judges, its answer is the one that was reported."""
         if self.monitor is not None and self.known:
             rows = self.monitor.answer().to_pylist()
-            agree(self.answer, {(row["id"], row["t"]): row["probability"] for row in rows}, 2.5 * CLOSE)
+            agree(self.answer, {(row[self.query.id], row["t"]): row["probability"] for row in rows}, 2.5 * CLOSE)
 
 
-def net(changes: Sequence[Row], since: Answer, *, latest: bool, until: Any = math.inf) -> Answer:
+def net(changes: Sequence[Row], since: Answer, *, latest: bool, until: Any = math.inf, id_name: str = "id") -> Answer:
     """Changes add up, each where it stands."""
     answer = dict(since)
     for row in changes:
         if number_of(row["time"]) > until:
             continue
-        name = row["id"], number_of(row["t"])
+        name = row[id_name], number_of(row["t"])
         there = (
             next((each for each in answer if each[0] == name[0]), None) if latest else name if name in answer else None
         )
