@@ -18,6 +18,7 @@ from itertools import chain
 from os import PathLike, fspath
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -412,7 +413,8 @@ def _unexpired(rows: pa.Table, query: Query, at: str) -> pa.Table:
         return rows
     kind = rows.schema.field(query.arrived).type
     instant = read_times([as_instant(at, kind).as_py()], "the instant").value[0]
-    arrived = read_times(rows[query.arrived].combine_chunks(), query.arrived, kind).value
+    whole = rows[query.arrived].cast(pa.int64()) if pa.types.is_timestamp(kind) else rows[query.arrived]
+    arrived = whole.to_numpy().astype(np.float64)  # as `read_times`, which checks for numbers that floats cannot hold
     return rows.filter(pa.array(query.expiries(arrived) > instant))
 
 
