@@ -75,8 +75,8 @@ def truth(files: int = FILES, rows: int = ROWS) -> list[Truth]:
     return out
 
 
-CHANGE = ["time", "site", "id", "t", "change", "probability", *QUERY.names]
-MEMBER = ["site", "id", "t", "probability", *QUERY.names]
+CHANGE = ["time", "site", "sensor", "t", "change", "probability", *QUERY.names]
+MEMBER = ["site", "sensor", "t", "probability", *QUERY.names]
 
 
 def in_order(table: pa.Table, names: list[str]) -> list[tuple[Any, ...]]:

@@ -22,7 +22,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "declarative_pipeline"
 COMMAND = Path(pyspark.__file__).parent / "bin" / "spark-pipelines"
 QUERY = fl.Query(attributes={"heat": "max", "damp": "max"}, id="sensor", time="t", lifetime=12, by=["site"], alpha=0.2)
 RULES = ["heat(2) -> damp(4)", "damp(2) -> heat(4)"]
-CHANGE = ["site", "id", "t", "time", "change", "probability"]
+CHANGE = ["site", "sensor", "t", "time", "change", "probability"]
 LIMIT = 600.0  # seconds of one run
 
 
@@ -81,5 +81,5 @@ def check(pipeline: Path) -> None:
         true += rows_of(monitor.advance(int(come["t"][-1].as_py()), come), CHANGE)
     assert len(true) > 10
     assert rows_of(read(pipeline, "changes"), CHANGE) == sorted(true, key=repr)
-    inside = ["site", "id", "t"]
+    inside = ["site", "sensor", "t"]
     assert rows_of(read(pipeline, "answer"), inside) == rows_of(monitor.answer(), inside)

@@ -32,7 +32,7 @@ from tests.integration.components.kafka import Broker
 PARTITIONS = 2
 MADE = Stream(d=3, missing=0.3, m=1, seed=3, rate=50, groups=3)
 QUERY = "attributes: {a0: max, a1: max, a2: max}\nid: id\ntime: time\nlifetime: 40\nby: [site]\n"
-COLUMNS = ("time", "site", "id", "t", "change", "probability", "probability_error", "a0", "a1", "a2")
+COLUMNS = ("time", "site", "id", "arrived", "change", "probability", "probability_error", "a0", "a1", "a2")
 
 
 class Case:

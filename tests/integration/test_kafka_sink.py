@@ -37,7 +37,7 @@ QUERY = fl.Query(attributes={"x": "max"}, id="id", time="time", by=["site"], lif
 
 
 def info(mark: str, last: int | None = None) -> RunInfo:
-    return RunInfo(mark, QUERY, {"changes": SCHEMA, "rejects": REJECTS}, ("site", "id", "t"), last)
+    return RunInfo(mark, QUERY, {"changes": SCHEMA, "rejects": REJECTS}, ("site", "id", "arrived"), last)
 
 
 def changes(number: int, rows: int = 3) -> Iterator[pa.RecordBatch]:
@@ -206,7 +206,7 @@ def test_a_topic_that_has_batches_which_the_checkpoint_does_not_know_is_refused(
 def test_a_forgotten_group_is_replaced_where_the_stream_has_a_column_called_batch(broker: Broker) -> None:
     broker.create("lots")
     schema = pa.schema([*SCHEMA, ("batch", pa.float64())])
-    run = RunInfo("m9", QUERY, {"changes": schema, "rejects": REJECTS}, ("site", "id", "t"), 1)
+    run = RunInfo("m9", QUERY, {"changes": schema, "rejects": REJECTS}, ("site", "id", "arrived"), 1)
     sink = KafkaSink(broker.servers, "lots")
     sink.begin(run)
     for number in (0, 1):
