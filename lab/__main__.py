@@ -80,6 +80,12 @@ def run(
         ),
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Also measure what is already there.")] = False,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Processes for experiments that measure no seconds; the others run alone, after.")
+    ] = 1,
+    estimate: Annotated[
+        bool, typer.Option("--estimate", help="Only print how long it will take, by what was measured so far.")
+    ] = False,
 ) -> None:
     """Measure. What is already there is not measured again, so the same command goes on after a stop.
 
@@ -106,8 +112,14 @@ def run(
         left_out(data)
         if len(todo) < len(asked):
             typer.echo(f"{len(asked) - len(todo)} of {len(asked)} trials are done already.", err=True)
+        if estimate or (todo and not quick):
+            for line in bench.forecast(bench.expected(todo, results, Results(out, quick=True)), jobs):
+                typer.echo(line, err=not estimate)
+        if estimate:
+            return
+        console = Console(stderr=True, highlight=False)
         try:
-            failures = bench.run(todo, scope, results, Console(stderr=True, highlight=False)) if todo else []
+            failures = bench.run(todo, scope, results, console, jobs=jobs) if todo else []
         except KeyboardInterrupt:
             same = "The same command without --again" if again else "The same command"
             typer.echo(f"Stopped; what was measured is kept. {same} goes on from there.", err=True)

@@ -1,8 +1,9 @@
-"""How is an experiment run?
+"""How is an experiment run, and how long will that take?
 
-Trial by trial, in one process. Each trial is written down as soon as it ends; a trial that has a file is done. A run
-that is interrupted, by Ctrl-C or by anything else, loses at most the trial it was in. A trial that fails is reported at
-the end, and the others go on.
+Trials that measure seconds run one after the other, in this process. Others may be spread over several processes before
+that (`jobs`); those that share R stay together, since what is learnt from R is learnt once. Each trial is written down
+as soon as it ends; a trial that has a file is done. A run that is interrupted, by Ctrl-C or by anything else, loses at
+most the trials it was in. A trial that fails is reported at the end, and the others go on.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 import gc
 import traceback
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from multiprocessing import get_context
 from time import perf_counter
 
 from rich.console import Console
@@ -70,9 +73,12 @@ def check_knobs(experiments: Sequence[Experiment], scope: Scope, names: Iterable
             raise LabError(f"no trial has a knob {name!r}; there are {', '.join(knobs)}.{did_you_mean(name, knobs)}")
 
 
-def run(todo: Sequence[Trial], scope: Scope, results: Results, console: Console) -> list[Failure]:
-    """Measure them all, in order, under a bar; returns those that failed."""
+def run(todo: Sequence[Trial], scope: Scope, results: Results, console: Console, *, jobs: int = 1) -> list[Failure]:
+    """Measure them all, in order, under a bar; returns those that failed. `jobs`: processes for what is not timed."""
     failures: list[Failure] = []
+    if jobs > 1:
+        failures += _spread([each for each in todo if not each.experiment.timed], scope, results, console, jobs)
+        todo = [each for each in todo if each.experiment.timed]
     gc.collect()
     gc.freeze()  # what was imported is no garbage, and need not be looked through before every trial
     try:
@@ -86,6 +92,46 @@ def run(todo: Sequence[Trial], scope: Scope, results: Results, console: Console)
     finally:
         gc.unfreeze()
     return failures
+
+
+def _spread(todo: Sequence[Trial], scope: Scope, results: Results, console: Console, jobs: int) -> list[Failure]:
+    """Trials that measure no seconds, in several processes, the longest groups first as far as that is known."""
+    groups: dict[tuple[object, ...], list[Trial]] = {}
+    for each in todo:
+        knobs = each.knobs
+        shared = (knobs.get("set"), knobs.get("protocol"), knobs.get("place"), knobs.get("window"))
+        groups.setdefault((each.experiment.name, *shared), []).append(each)
+    failures: list[Failure] = []
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        asked = {
+            pool.submit(_apart, [(each.experiment.name, dict(each.knobs)) for each in group], scope, results): group
+            for group in groups.values()
+        }
+        try:
+            for done in as_completed(asked):
+                for trial, error, seconds in zip(asked[done], *zip(*done.result(), strict=True), strict=True):
+                    failures += [Failure(trial, error)] if error is not None else []
+                    end = "failed after" if error is not None else "in"
+                    console.print(f"{trial}: {end} {seconds:.1f} s", soft_wrap=True, markup=False)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return failures
+
+
+def _apart(group: Sequence[tuple[str, Knobs]], scope: Scope, results: Results) -> list[tuple[Exception | None, float]]:
+    """In another process: the error of each trial, if there was one, and its seconds."""
+    from lab.experiments import EXPERIMENTS
+
+    out: list[tuple[Exception | None, float]] = []
+    for name, knobs in group:
+        began, failed = perf_counter(), None
+        try:
+            measure(Trial(EXPERIMENTS[name], knobs), scope, results)
+        except Exception as error:
+            failed = LabError(f"{type(error).__name__}: {error}")
+        out.append((failed, perf_counter() - began))
+    return out
 
 
 def _tried(trial: Trial, scope: Scope, results: Results, console: Console) -> list[Failure]:
@@ -122,3 +168,67 @@ def _bar(console: Console) -> Progress:
         expand=True,  # the trial takes what room there is; the clock keeps its own
         speed_estimate_period=3600,  # trials take minutes, not seconds: judge by the last hour
     )
+
+
+# ----------------------------------------------------------------------------------------------- how long it will take
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What an experiment's trials will take, if they run one after the other."""
+
+    name: str
+    trials: int
+    seconds: float | None
+    """None: nothing of it has been measured, quick or in full."""
+    by: str
+    """From which trials that was worked out."""
+    timed: bool
+
+
+FACTOR = 8.0  # a full trial beside a quick one, where the experiment has no number of its own
+FACTORS: Mapping[str, float] = {}
+
+
+def expected(todo: Sequence[Trial], results: Results, quick: Results) -> list[Expected]:
+    """By what trials of the same experiment took: those that are done, else quick ones times a factor."""
+    found = []
+    for each in dict.fromkeys(trial.experiment.name for trial in todo):
+        here = [trial for trial in todo if trial.experiment.name == each]
+        about = here[0].experiment
+        done, small = (_mean_seconds(rows, each) for rows in (results, quick))
+        one = done if done is not None else small and small * FACTORS.get(each, FACTOR)
+        by = "trials that are done" if done is not None else "quick trials" if small is not None else "nothing"
+        found.append(Expected(each, len(here), None if one is None else one * len(here), by, about.timed))
+    return found
+
+
+def _mean_seconds(results: Results, name: str) -> float | None:
+    seconds = [origin.seconds for origin in results.origins(name)]
+    return sum(seconds) / len(seconds) if seconds else None
+
+
+def forecast(found: Sequence[Expected], jobs: int) -> list[str]:
+    """For people: the whole, and the experiments, the longest first."""
+    known = [(each, each.seconds) for each in found if each.seconds is not None]
+    alone = sum(seconds for each, seconds in known if each.timed)
+    beside = sum(seconds for each, seconds in known if not each.timed) / jobs
+    lines = [
+        f"about {length(alone + beside)} on a quiet machine with {jobs} cores: {length(alone)} for what is timed, one "
+        f"trial after the other, and {length(beside)} for the rest, {jobs} at a time"
+    ]
+    for each, seconds in sorted(known, key=lambda pair: -pair[1]):
+        lines.append(f"  {each.name}: {each.trials} trials, {length(seconds)} (by {each.by})")
+    if unknown := [each.name for each in found if each.seconds is None]:
+        lines.append(f"  not in this, since nothing of it was measured: {', '.join(unknown)}")
+    return lines
+
+
+def length(seconds: float) -> str:
+    """
+    >>> length(5400), length(90), length(2.5)
+    ('1 h 30 min', '1.5 min', '2.5 s')
+    """
+    if seconds >= 3600:
+        return f"{seconds // 3600:.0f} h {seconds % 3600 / 60:.0f} min"
+    return f"{seconds / 60:.1f} min" if seconds >= 60 else f"{seconds:.1f} s"

@@ -117,3 +117,5 @@ class Experiment:
     """Of the rows with their knobs. Not empty; some trials may be missing."""
     claims: Sequence[str] = ()
     """What the paper's text states about this figure, each once in all experiments. Findings are about these."""
+    timed: bool = True
+    """Does it measure seconds? Then its trials run one after the other, with nothing beside them."""

@@ -365,6 +365,7 @@ def read_coverage(frame: pd.DataFrame) -> Reading:
 
 
 COVERAGE = Experiment(
+    timed=False,
     name="coverage",
     title="Coverage by age",
     figure="beyond the paper",

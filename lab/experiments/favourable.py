@@ -128,6 +128,7 @@ def _question(f: pd.DataFrame) -> str:
 
 
 FAVOURABLE = Experiment(
+    timed=False,
     name="favourable",
     title="The paper under its most favourable reading",
     figure="Figures 10 and 11, with the table of section 6.1",

@@ -297,6 +297,7 @@ OVER_XI = "F of DD is close to 100 % at every ξ, and that of mul and con falls"
 _CLAIM = "The F-score of DD is close to 100 % on all four real sets, and significantly above that of mul and con"
 
 FSCORE = Experiment(
+    timed=False,
     name="fscore",
     title="F-score with every imputer, at the defaults",
     figure="Figures 10 and 11, at the defaults",
@@ -318,6 +319,7 @@ FSCORE = Experiment(
 )  # fmt: skip
 
 FSCORE_WINDOW = Experiment(
+    timed=False,
     name="fscore_window",
     title="F-score over |W|",
     figure="Figure 10",
@@ -331,6 +333,7 @@ FSCORE_WINDOW = Experiment(
 )
 
 FSCORE_XI = Experiment(
+    timed=False,
     name="fscore_xi",
     title="F-score over ξ",
     figure="Figure 11",

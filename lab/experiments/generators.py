@@ -88,6 +88,7 @@ def read(frame: pd.DataFrame) -> Reading:
 
 
 GENERATORS = Experiment(
+    timed=False,
     name="generators",
     title="The paper's generator, and one that keeps seeds apart",
     figure="beyond the paper",

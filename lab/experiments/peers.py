@@ -253,7 +253,7 @@ PEERS = Experiment(
 )  # fmt: skip
 
 NAN = Experiment(
-    name="nan", title="What is answered when a value is missing", figure="beyond the paper",
+    timed=False, name="nan", title="What is answered when a value is missing", figure="beyond the paper",
     question="Which library answers what on five rows with two gaps, both attributes minimised?", claim="",
     trials=nan_trials, measure=nan_measure,
     plots=(Plot("In the answer (1), out (0), or with which probability", "row", "chance", "library", kind="table"),),

@@ -132,6 +132,7 @@ FURTHER = (
 )
 
 PRUNING = Experiment(
+    timed=False,
     name="pruning",
     title="Pruning power of each lemma",
     figure="Figure 9",
@@ -219,6 +220,7 @@ def _paper(number: float | None) -> str:
 
 
 IMPUTED = Experiment(
+    timed=False,
     name="imputed",
     title="Rows that needed imputing",
     figure="section 6.5",
@@ -231,6 +233,7 @@ IMPUTED = Experiment(
 )
 
 INSTANCES = Experiment(
+    timed=False,
     name="instances",
     title="Instances per incomplete object",
     figure="Table 8",

@@ -114,6 +114,7 @@ def read(frame: pd.DataFrame) -> Reading:
 
 
 UNCORRECTED = Experiment(
+    timed=False,
     name="uncorrected",
     title="Answers that the uncorrected tree would lose",
     figure="beyond the paper",

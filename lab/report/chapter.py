@@ -15,6 +15,7 @@ from typing import get_args
 
 import pandas as pd
 
+from lab.bench import length
 from lab.experiment import Experiment, Finding, Plot, Reading, Verdict
 from lab.report.plot import NARROW, TextTable, draw, grids, select, width
 from lab.results import Origin, Results
@@ -171,13 +172,3 @@ def _figures(plot: Plot, rows: pd.DataFrame) -> list[Figure]:
 def several(values: Iterator[str]) -> str:
     """The values, each once."""
     return "; ".join(dict.fromkeys(values))
-
-
-def length(seconds: float) -> str:
-    """
-    >>> length(5400), length(90), length(2.5)
-    ('1 h 30 min', '1.5 min', '2.5 s')
-    """
-    if seconds >= 3600:
-        return f"{seconds // 3600:.0f} h {seconds % 3600 / 60:.0f} min"
-    return f"{seconds / 60:.1f} min" if seconds >= 60 else f"{seconds:.1f} s"

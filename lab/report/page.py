@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from lab.report.chapter import Chapter, Figure, Report, length, several
+from lab.bench import length
+from lab.report.chapter import Chapter, Figure, Report, several
 from lab.report.plot import inline, text
 
 SIGNS = {"holds": "✓", "fails here": "✗", "flatter or faster": "≠", "beyond the paper": "+", "not read": "?"}

@@ -16,7 +16,7 @@ from lab import bench, experiments
 from lab.__main__ import app
 from lab.case import LabError
 from lab.experiment import Knobs, Scope
-from lab.results import Results, flat, key
+from lab.results import Results, flat, key, origin
 from tests.lab.fakes import Fake
 
 QUIET = Console(file=io.StringIO())
@@ -226,3 +226,34 @@ def test_without_its_packages_the_lab_shows_how_to_get_them(lab, monkeypatch):
     assert wrong.exit_code == 2
     assert "the lab needs sklearn" in wrong.stderr
     assert "pip install -e '.[lab]'" in wrong.stderr
+
+
+# --- Several processes, and how long it takes -------------------------------------------------------------------------
+
+
+def test_what_is_not_timed_is_spread_over_processes_and_the_rest_runs_after_it_here(tmp_path):
+    fake = Fake()
+    untimed = experiments.EXPERIMENTS["nan"]
+    assert not untimed.timed
+    scope, results = Scope(), Results(tmp_path)
+    todo = bench.trials([fake.experiment(), untimed], scope)
+    assert bench.run(todo, scope, results, QUIET, jobs=2) == []
+    assert len(fake.measured) == 6, "in this process"
+    assert all(results.done(each.experiment.name, each.knobs) for each in todo)
+
+
+def test_how_long_it_takes_is_estimated_by_trials_that_are_done_or_else_by_quick_ones(tmp_path):
+    scope, results, quick = Scope(), Results(tmp_path), Results(tmp_path, quick=True)
+    todo = bench.trials([Fake().experiment(), experiments.EXPERIMENTS["nan"]], scope)
+    assert [each.by for each in bench.expected(todo, results, quick)] == ["nothing", "nothing"]
+    measured = origin({"seed": 1}, scope, 10.0)
+    quick.keep("sizes", {"size": 1}, [{"seconds": 1.0}], measured)
+    one = bench.expected(todo, results, quick)[0]
+    assert (one.trials, one.seconds, one.by) == (6, 6 * 10.0 * bench.FACTOR, "quick trials")
+    results.keep("sizes", {"size": 1}, [{"seconds": 1.0}], measured)
+    results.keep("nan", {"library": "x"}, [{"seconds": 1.0}], origin({}, scope, 30.0))
+    found = bench.expected(todo, results, quick)
+    assert [each.seconds for each in found] == [60.0, 30.0 * found[1].trials]
+    first, *rest = bench.forecast(found, 2)
+    assert first.startswith(f"about {bench.length(60 + 15.0 * found[1].trials)} on a quiet machine with 2 cores")
+    assert len(rest) == 2
