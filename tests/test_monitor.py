@@ -314,7 +314,39 @@ def test_explain_states_why_in_and_why_out():
     assert monitor.explain("n")[0].row.values["v"] == ((0.0, 0.5), (3.0, 0.5))
     monitor.advance(5)
     assert monitor.explain("c")[0].inside
-    assert monitor.explain("no such row") == []
+    [unknown] = monitor.explain("no such row")
+    assert not unknown.live
+    assert unknown.sentence.endswith(
+        "none came, or it was rejected, or has expired, or a row that lives at least as long surely beats it."
+    )
+
+
+def test_explain_states_what_is_known_of_a_row_that_is_not_live():
+    def of(id, rows, now, **window):
+        monitor = fl.Monitor(fl.Query({"v": "max"}, id="id", time="t", **window))
+        for instant in range(1, now + 1):
+            monitor.advance(instant, [each for each in rows if each["t"] == instant])
+        [found] = monitor.explain(id)
+        assert (found.live, found.inside, found.probability) == (False, False, 0)
+        assert str(found) == found.sentence
+        assert found._repr_html_().endswith("<td>out</td></tr></table>")
+        return found.arrived, found.sentence.removeprefix(f"{id!r} is out of the answer: ").removesuffix(".")
+
+    a, b, later = {"id": "a", "t": 1, "v": 5}, {"id": "b", "t": 1, "v": 3}, {"id": "c", "t": 2, "v": 9}
+    beaten = "a row that lives at least as long surely beats it"
+    unknown = f"it has no live row: none came, or it was rejected, or has expired, or {beaten}"
+    assert of("b", [a, b], 1, lifetime=3) == of("b", [a, b], 3, lifetime=3) == (1, beaten)
+    assert of("b", [a, b], 4, lifetime=3) == of("b", [a, b, later], 2, lifetime=3) == (None, unknown)
+    assert of("b", [a, b, later], 2, last=3) == (1, beaten)  # it stands in the queue
+    assert of("a", [a, b, later], 2, last=1) == (None, unknown)
+    ends = [each | {"e": 9} for each in (a, b)]
+    assert of("b", ends, 1, expires="e") == (1, f"its last row has expired, or {beaten}")
+    removed = {"id": "b", "t": 2, "v": None, "gone": True}
+    rows = [each | {"gone": False} for each in (a, b)]
+    assert of("b", [*rows, removed], 3, latest=True, gone="gone") == (2, "its last row has expired or was removed")
+    assert of("x", rows, 1, latest=True, gone="gone") == (
+        None, "it has no live row: none came, or it was rejected, or has left long ago"
+    )  # fmt: skip
 
 
 def test_the_stats_count_each_row_once():

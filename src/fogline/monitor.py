@@ -22,7 +22,7 @@ from fogline.engine.ask import questions
 from fogline.engine.audit import audit, measure, tree
 from fogline.engine.bulk import threads
 from fogline.engine.current import new_group
-from fogline.engine.explain import explained, named
+from fogline.engine.explain import explained, named, not_live
 from fogline.engine.group import NOTHING, Group, Incoming
 from fogline.errors import ClockError, FoglineError, RowsError, did_you_mean
 from fogline.impute.chain import Chain, Tally, chain_of
@@ -291,16 +291,28 @@ class Monitor:
             audit(group.live)
 
     def explain(self, id: Any) -> list[Explanation]:
-        """Why is it in, or why out? One explanation per live row of that id; a forgotten row has none left.
+        """Why is it in, or why out? One explanation per live row of that id.
 
         What was imputed for its missing values, at first and since its sensor has spoken again; which rows may beat it;
         at which values it would enter or leave; and which missing value would move it most. Where no row has just that
         id, one that is written the same is meant: `explain("57")` finds 57, and `explain(57)` finds "57".
+
+        A row that another one surely dominates as long as it lives is forgotten. So an id without a live row has one
+        explanation that is not `live`, or one per group that remembers it: `reason` states what is known, that the row
+        was surely dominated, has expired or was removed, or only that it is one of these or never came.
+
+        >>> query = Query(attributes={"gas": "max"}, id="sensor", time="t", lifetime=10)
+        >>> monitor = Monitor(query)
+        >>> _ = monitor.advance([{"sensor": "a", "t": 1, "gas": 5}, {"sensor": "b", "t": 1, "gas": 3}])
+        >>> monitor.explain("b")[0].sentence
+        "'b' is out of the answer: a row that lives at least as long surely beats it."
         """
-        found = named(id, {key: group.live for key, group in self.groups.items()})
+        found = named(id, self.groups)
         slots: dict[Key, list[int]] = {}
         for key, slot in found:
             slots.setdefault(key, []).append(slot)
+        if not found:
+            return not_live(id, self.groups, self._show, self.query)
         return [
             each
             for key, some in slots.items()

@@ -42,7 +42,7 @@ def replay(rows: pa.Table, query: Query, repository: Repository | None, id: Any,
     there = rows.filter(pa.array(~(times > until)))
     wanted = as_text(id)
     changes = changes_of(_of_id(monitor.advance(show_time(until, kind), there), query.id, wanted), query)
-    explained = {(each.by, each.id, each.arrived): each for each in monitor.explain(id)}
+    explained = {(each.by, each.id, each.arrived): each for each in monitor.explain(id) if each.live}
     own, when = _own_rows(there, times[~(times > until)], query, wanted)
     guards = {} if query.latest else _guards(monitor, own, when, kind)
     story = dict.fromkeys((*explained, *guards), ()) | by_row(changes)

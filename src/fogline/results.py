@@ -186,14 +186,14 @@ def _shortly(pairs: tuple[tuple[float, float], ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a live row is in the answer, or out of it."""
+    """Why a row is in the answer, or out of it."""
 
     by: tuple[Any, ...]
     """The group's values."""
     id: Any
     """The row's id."""
     arrived: Any
-    """The row's own time."""
+    """The row's own time; None: it is not known."""
     inside: bool
     """Whether it is in the answer."""
     reason: str
@@ -220,6 +220,8 @@ class Explanation:
     """What its probability is compared with."""
     outside: tuple[Outside, ...] = ()
     """Its values that are treated as missing, since they were outside their limits."""
+    live: bool = True
+    """Whether it is a live row. If not, it is out, and nothing but `reason` is known."""
 
     @property
     def gaps(self) -> tuple[ImputedCell, ...]:
@@ -269,7 +271,8 @@ class Explanation:
     def tables(self) -> list[tuple[str, list[tuple[str, ...]]]]:
         """The same as small tables of texts: a title, and rows of cells; only those that have any."""
         measured = {each.attribute: each for each in self.outside}
-        verdict = f"{self.certainty or 'out'}, P = {number(self.probability)}{_error(self.probability_error)}"
+        chance = f", P = {number(self.probability)}{_error(self.probability_error)}" if self.live else ""
+        verdict = f"{self.certainty or 'out'}{chance}"
         found: list[tuple[str, list[tuple[str, ...]]]] = [
             ("row", [(where(self), verdict)]),
             ("missing", [_imputed(each, measured.get(each.attribute)) for each in self.gaps]),
@@ -282,7 +285,7 @@ class Explanation:
         return [(title, rows) for title, rows in found if rows]
 
     def __str__(self) -> str:
-        lines = [self.sentence, f"  {where(self)}: {self.reason}"]
+        lines = [self.sentence, *([f"  {where(self)}: {self.reason}"] if self.live else [])]
         for title, rows in self.tables()[1:]:
             lines += [f"  {title}:", *(f"    {': '.join(cells)}" for cells in rows)]
         return "\n".join(lines)
@@ -439,12 +442,14 @@ def number(value: float) -> str:
 
 
 def where(row: Any) -> str:
-    """A row by its id and its arrival."""
-    return f"{quoted(row.id)} (arrived {row.arrived})"
+    """A row by its id and its arrival, where that is known."""
+    return quoted(row.id) if row.arrived is None else f"{quoted(row.id)} (arrived {row.arrived})"
 
 
 def sentence_of(row: Explanation) -> str:
     """Why the row is in or out, and what would change that."""
+    if not row.live:
+        return f"{_verdict(row)}: {row.reason}."
     measured = {each.attribute: each for each in row.outside}
     parts = [*(_gap(each, measured.get(each.attribute)) for each in row.gaps), _beaten_by(row)]
     if (own := next((each for each in row.flips if each.own), None)) is not None:

@@ -220,7 +220,7 @@ def by_latest_over_ticks(rows: Case) -> dict[int, float]:
 def by_explain(rows: Case) -> dict[int, float]:
     """Also of rows that are out."""
     monitor = _monitor(rows, alpha=0.9)
-    return {o: each.probability for o in _few(rows) for each in monitor.explain(o)}
+    return {o: each.probability for o in _few(rows) for each in monitor.explain(o) if each.live}
 
 
 def _few(rows: Case) -> range:
@@ -313,7 +313,7 @@ def of_the_decisive_cell(rows: Case) -> Iterator[Claim]:
     """By how much the cell that matters most moves a row; and that no other one moves it more."""
     monitor = _monitor(rows, alpha=ALPHA)
     for o in _few(rows):
-        for each in monitor.explain(o):
+        for each in filter(lambda each: each.live, monitor.explain(o)):
             most = max(moved(rows, o, k, j) for k, row in enumerate(rows) for j in range(len(row)))
             if each.decisive is None:
                 yield f"nothing moves {o}", 0.0, most

@@ -429,6 +429,11 @@ class LatestGroup(Group):
         found[known] = self.names.stale(number[known], time[known], version[known], self.clock)
         return found
 
+    def remembered(self) -> tuple[list[Any], Floats]:
+        """The markers: ids whose last row has expired or was removed, and when something came of them last."""
+        which = self.names.markers(self.clock)
+        return self.names.id[which].tolist(), self.names.time[which]
+
     def end(self, now: float) -> None:
         """All up to `now` has happened."""
         super().end(now)

@@ -14,6 +14,7 @@ import numpy as np
 
 from fogline.arrays import BOUNDS_ONLY, SHARED, Flags, Floats, Ints, UncertainRows
 from fogline.engine.answer import words_of
+from fogline.engine.group import Group
 from fogline.engine.groups import Live
 from fogline.engine.revise import fill_within
 from fogline.errors import RowsError
@@ -28,23 +29,65 @@ from fogline.results import Decisive, Dominator, Explanation, Flip, Outside, Unc
 
 Key = tuple[Any, ...]
 Show = Callable[[float], Any]
+BEATEN = "a row that lives at least as long surely beats it"
 WORK = 4_000_000  # instances times dominators, some tenths of a second
 _OPPOSITE = {">=": "<", ">": "<=", "<": ">=", "<=": ">"}
 _TURNED = {">=": "<=", ">": "<", "<": ">", "<=": ">="}
 
 
-def named(id: Any, groups: Mapping[Key, Live]) -> list[tuple[Key, int]]:
+def named(id: Any, groups: Mapping[Key, Group]) -> list[tuple[Key, int]]:
     """The slots of the rows with this id, by their groups; if there are none, of those whose id is written the same."""
-    there = [(key, int(slot), live.slots.id[slot]) for key, live in groups.items() for slot in live.slots.alive()]
-    same = [(key, slot) for key, slot, name in there if name == id and isinstance(name, bool) == isinstance(id, bool)]
+    there = [
+        (key, int(slot), group.live.slots.id[slot])
+        for key, group in groups.items()
+        for slot in group.live.slots.alive()
+    ]
+    return [there[k][:2] for k in _meant(id, [name for *_, name in there])]
+
+
+def _meant(id: Any, names: Sequence[Any]) -> list[int]:
+    """Which of the names are this id; if none is, which are written the same. An error where those are several."""
+    same = [k for k, name in enumerate(names) if name == id and isinstance(name, bool) == isinstance(id, bool)]
     if same:
         return same
     text = as_text(id)
-    alike = [(key, slot, name) for key, slot, name in there if as_text(name) == text]
-    if len({name for *_, name in alike}) > 1:
-        written = ", ".join(sorted({repr(name) for *_, name in alike}))
+    alike = [k for k, name in enumerate(names) if as_text(name) == text]
+    if len({names[k] for k in alike}) > 1:
+        written = ", ".join(sorted({repr(names[k]) for k in alike}))
         raise RowsError(f"no row has the id {id!r}, and several are written like it: {written}; name one of them.")
-    return [(key, slot) for key, slot, _ in alike]
+    return alike
+
+
+def not_live(id: Any, groups: Mapping[Key, Group], show: Show, query: Query) -> list[Explanation]:
+    """What is known of an id that has no live row: one explanation of each group that remembers it, or one in all.
+
+    A row that came at the newest instant, or stands in the queue of the newest `last`, and has not expired was surely
+    dominated, or it would be live. Of others it is not known.
+    """
+    there = [(key, name, when) for key, group in groups.items() for name, when in zip(*group.remembered(), strict=True)]
+    last: dict[Key, tuple[Any, float]] = {}
+    for k in _meant(id, [name for _, name, _ in there]):
+        key, name, when = there[k]
+        if key not in last or when > last[key][1]:
+            last[key] = name, float(when)
+    found = []
+    for key, (name, when) in last.items():
+        if query.latest:
+            reason = f"its last row has expired{'' if query.gone_column is None else ' or was removed'}"
+        elif query.expires is not None:
+            reason = f"its last row has expired, or {BEATEN}"
+        elif query.last is None and query.expiries(np.array([when]))[0] <= groups[key].clock:
+            continue  # its last row may have expired, or a late one may have been forgotten
+        else:
+            reason = BEATEN
+        found.append(_out(name, reason, key, show(when)))
+    left = "has left long ago" if query.latest else f"has expired, or {BEATEN}"
+    return found or [_out(id, f"it has no live row: none came, or it was rejected, or {left}")]
+
+
+def _out(id: Any, reason: str, by: Key = (), arrived: Any = None) -> Explanation:
+    """Of what is not live: only that it is out, and why."""
+    return Explanation(by, id, arrived, False, reason, 0.0, 0.0, UncertainRow({}), (), live=False)
 
 
 def explained(

@@ -126,6 +126,10 @@ class Group(ABC):
     def knows(self, ids: Sequence[Any], time: Floats, version: Ints | None) -> Flags:
         """(n,) which of these rows, from before the clock, bring nothing new: rows like these, or newer, were there."""
 
+    @abstractmethod
+    def remembered(self) -> tuple[list[Any], Floats]:
+        """The ids and times of the last rows that are remembered though they may not be live."""
+
     def in_order(self, rows: Batch) -> Batch:
         """The rows of many instants as they are best taken at one."""
         return rows
@@ -240,6 +244,14 @@ class WindowGroup(Group):
             some = [ids[k] for k in older.tolist()]
             out[older] = self._still_there(some, time[older])
         return out
+
+    def remembered(self) -> tuple[list[Any], Floats]:
+        """Those of the queue, where a window counts rows; else those of the newest instant."""
+        if self.window is not None:
+            arrived, ids = self.window.keys()
+            return ids.tolist(), arrived
+        names = list(self.newest_ids)
+        return names, np.full(len(names), self.newest)
 
     def _still_there(self, ids: Sequence[Any], arrived: Floats) -> Flags:
         if self.window is not None:
