@@ -323,8 +323,9 @@ class Monitor:
         """What to measure next: the k missing cells whose true value would be expected to change the answer most.
 
         `changes` is the expected number of rows that enter or leave the answer if that one cell were known: exact over
-        the cell's own distribution, all else as it is. Fewer than k: no other cell would change anything. Rows of more
-        than 4,096 combinations of values (equal ones merged) are not counted among those that enter or leave.
+        the cell's own distribution, all else as it is. Fewer than k: no other cell would change anything. Only the
+        newest row of an id is asked for, in each group: what was missing before cannot be measured any more. Rows of
+        more than 4,096 combinations of values (equal ones merged) are not counted among those that enter or leave.
 
         >>> query = Query(attributes={"gas": "max", "oxygen": "min"}, id="sensor", time="t", lifetime=10)
         >>> monitor = Monitor(query)

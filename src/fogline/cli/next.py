@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from fogline.output.answers import OutputReader
-    from fogline.query import Query
 
 
 @app.command("next")
@@ -76,34 +74,13 @@ def shown_in(rows: pa.Table, zone: str | None) -> pa.Table:
 
 
 def cells(output: OutputReader, query: str | None) -> pa.Table:
-    """The cells of all groups that can still be measured, those first that would change their answers most."""
+    """The cells of all groups, those first that would change their answers most."""
     from fogline.cli.answer import of_query
-    from fogline.queries import QUERY, each_of
+    from fogline.queries import each_of
     from fogline.rows.changes import of_query as rows_of
 
-    asked = each_of(output.asked())
-    of_query(asked, query, output.name)  # is there such a query?
-    rows, near = output.next(), output.near()
+    of_query(each_of(output.asked()), query, output.name)  # is there such a query?
+    rows = output.next()
     if query is not None and rows.num_rows:
         rows = rows_of(rows, query)
-    if not rows.num_rows:
-        return rows
-    newest: dict[tuple[Any, ...], Any] = {}
-    for row in near.to_pylist():
-        name, arrived = name_of(row, asked[row.get(QUERY)]), row[asked[row.get(QUERY)].arrived]
-        newest[name] = max(newest.get(name, arrived), arrived)
-
-    def can_be_measured(row: Mapping[str, Any]) -> bool:
-        """What an id read before its newest row cannot be measured any more."""
-        one = asked[row.get(QUERY)]
-        return bool(row[one.arrived] >= newest.get(name_of(row, one), row[one.arrived]))
-
-    rows = rows.filter([can_be_measured(row) for row in rows.to_pylist()])
-    return rows.sort_by([("changes", "descending")])
-
-
-def name_of(row: Mapping[str, Any], query: Query) -> tuple[Any, ...]:
-    """The query, the group and the id of a row."""
-    from fogline.queries import QUERY
-
-    return row.get(QUERY), *(row[name] for name in query.by), row[query.id]
+    return rows.sort_by([("changes", "descending")]) if rows.num_rows else rows

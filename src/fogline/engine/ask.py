@@ -3,6 +3,7 @@
 Those whose true value would change the answer most: by the expected number of rows that enter or leave it, exact over
 the cell's own distribution, all else as it is (`kernels.what_if`). A cell is listed if it may have several values and
 one of them would change the answer. Rows that are surely dominated are not: nothing changes whatever their values are.
+Nor are rows of an id that has a newer one in its group which is not: what was missing then cannot be measured any more.
 A row of more than MOST_SUMMED merged instances is not counted among those that enter or leave; what its cells do to
 others is.
 
@@ -51,6 +52,8 @@ def ask(live: Live, k: int) -> Questions:
     s = live.slots
     opened = s.by_key(np.flatnonzero(s.columns.state[: s.used] >= OUT))  # products are rounded: not the order of slots
     changes = expected_changes(s.live_set(), opened, live.limits.threshold, max(MOST_SUMMED, s.most_instances))
+    newest = dict(zip(s.id[opened].tolist(), opened.tolist(), strict=True))  # of each id the last in order of arrival
+    changes[np.setdiff1d(opened, list(newest.values()))] = 0
     slot, attribute = np.nonzero(changes)
     expected = changes[slot, attribute]
     if len(slot) > k:  # all that equal the last one stay, to be sorted
