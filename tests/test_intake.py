@@ -1,7 +1,7 @@
 """Which rows of a call count? One rule, for a monitor and for the stages of a pipeline: decide first, then change.
 
 A rejected row leaves nothing behind: it is no copy of another row, no reading of its sensor, and no gap that waits. A
-call that raises has changed nothing.
+call that raises an error has changed nothing.
 """
 
 from __future__ import annotations
@@ -272,12 +272,14 @@ def test_a_call_whose_rows_are_all_rejected_moves_the_clock_and_no_more():
             monitor.advance(1, None)
 
 
-@pytest.mark.filterwarnings("error::fogline.errors.RowsRejectedWarning")
 def test_a_call_that_raises_settles_no_kinds():
+    def impute(rows):
+        raise ValueError("not now")
+
     query = fl.Query(attributes={"x": "max"}, id="id", time="t", lifetime=3)
-    monitor = fl.Monitor(query)
-    with pytest.raises(fl.RowsRejectedWarning):  # here warnings are errors
-        monitor.advance(1, [row("a", 1, x=None)])  # a gap, and nothing to impute it from
+    monitor = fl.Monitor(query, imputer=impute)
+    with pytest.raises(ValueError, match="not now"):
+        monitor.advance(1, [row("a", 1, x=None)])
     assert monitor.counts["rows"] == 0
     monitor.advance(1, [{"id": 7, "t": 1.5 - 0.5, "x": 1.0}])
     assert monitor.answer()["id"].to_pylist() == [7]

@@ -96,19 +96,31 @@ def test_each_reason_is_warned_of_once_with_how_many_rows_it_concerns():
         monitor.advance(2, [row("e", t=2, gas="more"), row("f", t=77), row(None, t=2)])
         with pytest.raises(fl.RowsRejectedWarning, match="1 of 1 row rejected: 'oxygen' is 'x'"):
             monitor.advance(2, [row("e", t=2, oxygen="x")])
-    assert len(monitor.rejects) == 8
+    assert len(monitor.rejects) == 9
 
 
-@pytest.mark.filterwarnings("error::fogline.errors.RowsRejectedWarning")
-def test_a_warning_of_gaps_that_is_made_an_error_has_changed_nothing():
-    for query in (QUERY, fl.Query({"gas": "max", "oxygen": "min"}, id="id", time="t", latest=True, carry=["gas"])):
-        monitor = fl.Monitor(query)
-        monitor.advance(1, [row("a")])
-        saved = monitor.snapshot()
-        for _ in range(2):
-            with pytest.raises(fl.RowsRejectedWarning):
-                monitor.advance(2, [row("b", t=2), row("c", t=2, gas=None), row("d", t=2, oxygen=None)])
-            assert monitor.snapshot() == saved
+@pytest.mark.parametrize("remember", [False, True])
+@pytest.mark.parametrize("how", [{"lifetime": 10}, {"latest": True, "carry": ["gas"]}])
+def test_a_warning_that_is_made_an_error_is_raised_when_the_rows_are_taken(how, remember):
+    query = fl.Query({"gas": "max", "oxygen": "min"}, id="id", time="t", **how)
+    history = [{"id": f"old {k % 2}", "t": k, "gas": 3.0 + k, "oxygen": None} for k in range(8)]
+    repository = fl.Repository.fit(history, query, method="last") if remember else None
+    first, second = [row("a", oxygen=7.0)], [row("b", t=2), row("c", t=2, oxygen=None), row("a", t=3, oxygen=None)]
+    taken, warned = (fl.Monitor(query, repository) for _ in range(2))
+    for monitor in (taken, warned):
+        monitor.advance(1, first)
+    taken.warned = None
+    taken.advance(3, second)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", fl.RowsRejectedWarning)
+        with pytest.raises(fl.RowsRejectedWarning, match="'oxygen' is missing"):
+            warned.advance(3, second)
+        assert warned.snapshot() == taken.snapshot()
+        assert list(warned.rejects) == list(taken.rejects)
+        warned.advance(4, [row("c", t=4, oxygen=None)])  # not once more
+        taken.advance(4, [row("c", t=4, oxygen=None)])
+    assert warned.snapshot() == taken.snapshot()
+    assert warned.answer().equals(taken.answer())
 
 
 def test_of_copies_the_one_without_a_gap_counts_where_there_is_no_repository():

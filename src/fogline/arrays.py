@@ -298,7 +298,7 @@ class Distributions(NamedTuple):
     size: Ints  # (q,)
     value: Floats  # (p,) ascending within a cell
     often: Floats  # (p,) how often each value occurs: positive, need not add up to 1
-    source: Ints  # (q,) by which of its imputer's sources; see `Chain.sources`
+    source: Ints  # (q,) by which of its imputer's sources; see `Imputer.sources`
 
 
 class Revisions(NamedTuple):

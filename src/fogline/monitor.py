@@ -29,7 +29,7 @@ from fogline.impute.chain import Chain, Tally, chain_of
 from fogline.impute.own import ImputeFunction, as_imputer
 from fogline.impute.protocol import Imputer
 from fogline.impute.scores import Score, by_age, listed
-from fogline.intake.take import Intake, take
+from fogline.intake.take import Intake, take, warn_of
 from fogline.kernels.uncertain import extent
 from fogline.notebook import html_of
 from fogline.query import Query, must_be_query
@@ -85,8 +85,9 @@ class Monitor:
     ) -> None:
         """A monitor for rows that come with their own distributions, or with a repository that gives them.
 
-        Without a repository a row with a gap is rejected. `rejects` holds the last 10,000 rejected rows, each with
-        its `row` and `reason`; of each reason the first call is warned of (`fl.RowsRejectedWarning`).
+        Without a repository, or an `imputer` that fills it, a row with a gap is rejected. `rejects` holds the last
+        10,000 rejected rows, each with its `row` and `reason`; of each reason the first call is warned of
+        (`fl.RowsRejectedWarning`), when all else is done: where that is made an error, the rows are taken.
 
         `exact_limit`: up to how many combinations of values a row's probability is worked out exactly; beyond, to 1e-3,
         as `probability_error` states.
@@ -175,7 +176,10 @@ class Monitor:
                 self._put_back(*before)
             raise
         self.shown, self.kinds = shown, kinds
-        return self._report(deltas)
+        changes = self._report(deltas)
+        if read is not None:
+            warn_of(read, self.warned)
+        return changes
 
     def _saved(self) -> tuple[bytes, list[Reject]] | None:
         """What is to be put back if the call fails: one that raises changes nothing. None: nothing need be.

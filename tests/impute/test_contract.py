@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fogline.arrays import ONE, Distributions, Floats, Revisions, empty_rows, objects
+from fogline.arrays import ONE, SETTLED, Distributions, Floats, Revisions, empty_rows, objects
 from fogline.impute import knn
-from fogline.impute.chain import Chain, chain_of
+from fogline.impute.chain import Chain, chain_of, fillers
 from fogline.impute.own import Function
 from fogline.impute.protocol import Evidence, Hindsight, Imputer
 from fogline.kernels.uncertain import pour
@@ -224,11 +224,21 @@ def test_what_is_kept_is_as_wide_as_promised_and_enough(name):
     imputer, rows = everything()[name]
     known = imputer.look(rows)
     assert known.shape == (len(rows.values), imputer.width)
+    assert not (known == SETTLED).any()
     if imputer.lasting:  # another look in between changes nothing
         j = int(rows.missing.sum(axis=0).argmax())
         before = imputer.bounds(known, j)
         imputer.look(rows.part(np.arange(1)))
         np.testing.assert_array_equal(before, imputer.bounds(known, j))
+
+
+@pytest.mark.parametrize("how", [{"rules": RULES}, {}, {"method": "last"}, {"method": "mean"}, {"method": "others"}])
+def test_a_repository_shows_the_imputers_that_a_monitor_asks(how):
+    repository = Repository.fit(walks(), QUERY, **how)
+    chain = chain_of(repository, QUERY)
+    assert chain is not None
+    asked = [f"{name}: {'; '.join(fillers(chain, QUERY.names.index(name)))}" for name in repository.lattices]
+    assert " ".join(repr(repository).split()).partition(") ")[2] == " ".join(asked)  # long lines are folded
 
 
 def test_every_attribute_of_the_walks_is_missing_somewhere():

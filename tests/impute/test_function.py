@@ -15,6 +15,7 @@ from fogline.impute import knn
 from fogline.impute.chain import Chain
 from fogline.impute.fill import filled, look
 from fogline.impute.own import as_imputer
+from fogline.impute.protocol import BaseImputer, points
 from fogline.repository.repository import Repository
 from fogline.rows.names import Kinds
 from fogline.rows.reader import Reader
@@ -210,3 +211,59 @@ def test_imputed_values_outside_the_limits_do_not_count():
     monitor = fl.Monitor(PLAIN, imputer=always("a", [(50.0, 1), (5000.0, 1)]))
     monitor.advance(0, [{"id": 1, "t": 0, "a": None, "b": 1.0}])
     assert monitor.explain(1)[0].row.values["a"] == ((50.0, 1.0),)
+
+
+class Ranks(BaseImputer):
+    """Imputes what it keeps of a row: its rank."""
+
+    name, width = "ranks", 1
+
+    def __init__(self, kept: Any) -> None:
+        self.kept = kept
+
+    def look(self, rows):
+        return self.kept(len(rows.values))
+
+    def able(self, known, j):
+        return np.isfinite(known[:, 0])
+
+    def distributions(self, known, j):
+        return points(known[:, 0])
+
+
+def test_what_an_imputer_keeps_is_as_wide_as_promised_and_none_of_it_is_infinite():
+    rows = [{"id": 1, "t": 0, "a": None, "b": 2.0}]
+    for kept, words in (
+        (lambda n: np.full((n, 1), np.inf), r"'ranks' keeps \+inf of a row.*NaN or a finite number"),
+        (lambda n: np.zeros((n, 2)), r"looked at 1 row and returned an array of the shape \(1, 2\).*\(1, 1\)"),
+        (lambda n: np.zeros(n), r"looked at 1 row and returned an array of the shape \(1,\)"),
+    ):
+        monitor = fl.Monitor(PLAIN, imputer=Ranks(kept))
+        saved = monitor.snapshot()
+        with pytest.raises(FoglineError, match=words):
+            monitor.advance(0, rows)
+        assert monitor.snapshot() == saved
+    monitor = fl.Monitor(PLAIN, imputer=Ranks(lambda n: np.ones((n, 1))))
+    assert monitor.advance(0, rows)["probability"].to_pylist() == [1.0]
+
+
+def test_an_imputer_that_lacks_something_is_named_with_what_it_lacks():
+    class Bare:
+        name = "bare"
+
+        def look(self, rows):
+            return np.zeros((len(rows.values), 1))
+
+    bare: Any = Bare()
+    with pytest.raises(
+        FoglineError, match=r"imputer Bare lacks width, lasting, able, bounds, distributions, sources; derive it from"
+    ):
+        fl.Monitor(PLAIN, imputer=bare)
+    unmade: Any = Ranks
+    with pytest.raises(FoglineError, match=r"imputer is the class Ranks; give an object of it, Ranks\(…\)"):
+        fl.Monitor(PLAIN, imputer=unmade)
+    known, base = np.zeros((1, 1)), BaseImputer()
+    unsaid: Any = None
+    for ask in (lambda: base.look(unsaid), lambda: base.able(known, 0), lambda: base.bounds(known, 0)):
+        with pytest.raises(NotImplementedError):
+            ask()

@@ -106,7 +106,7 @@ class Slots:
         self.pruned = np.zeros((groups, 4), np.int64)
         self.ends = np.array([len(self.lists.value), 0])  # how much of the pools, and of the sums, is in use
         self.id: NDArray[Any] = np.empty(0, object)  # or the numbers of rows, where ids lie elsewhere
-        self.known: Floats = np.empty((0, known))  # what rules may ask for
+        self.known: Floats = np.empty((0, known))  # what imputers keep of a row
         self.raw: Floats = np.empty((0, d))  # as it came
         self.columns = Columns(**{name: np.empty(0, kind) for name, kind in TYPES.items()})
         self.uncertain: UncertainRows = self._room_for_rows(0, 16)
@@ -188,7 +188,7 @@ class Slots:
         return ranges(self.groups["first"], self.groups["used"])
 
     def alive(self) -> Ints:
-        """The slots in use, in their order."""
+        """The slots of one group that are not dead, in their order."""
         return np.flatnonzero(self.columns.state[: self.used])
 
     def by_key(self, which: Ints) -> Ints:

@@ -21,6 +21,7 @@ import numpy as np
 from fogline.arrays import (
     BOUNDS_ONLY,
     ONE,
+    SETTLED,
     SHARED,
     Distributions,
     Flags,
@@ -41,6 +42,7 @@ from fogline.repository.repository import Repository
 from fogline.repository.sensors.model import SensorModel
 from fogline.repository.sensors.state import SensorResult, SensorRows, SensorState
 from fogline.rows.names import Copies, in_order, stamps
+from fogline.show import count_of
 
 
 def chain_of(
@@ -164,7 +166,10 @@ class Chain:
         """(n, width) what is kept of these rows."""
         out = np.empty((len(rows.values), self.width))
         for each in self.lasting:
-            out[:, self.at[id(each)]] = each.look(rows)
+            kept = each.look(rows)
+            if each is self.own:
+                _must_be_kept(each, kept, out.shape[0])
+            out[:, self.at[id(each)]] = kept
         return out
 
     def at_once(self, rows: Evidence, known: Floats, uncertain: UncertainRows) -> UncertainRows:
@@ -385,6 +390,20 @@ class Chain:
             return np.zeros(len(rows), np.bool_)
         lo, hi, box = uncertain.lo[rows, j], uncertain.hi[rows, j], (self.shared.lo[0, j], self.shared.hi[0, j])
         return np.asarray(np.isnan(lo) | ((lo == box[0]) & (hi == box[1])))
+
+
+def _must_be_kept(imputer: Imputer, kept: Floats, rows: int) -> None:
+    """What a user's imputer keeps of rows keeps the contract; else an error that states how it does not."""
+    if np.shape(kept) != (rows, imputer.width):
+        raise FoglineError(
+            f"the imputer {imputer.name!r} looked at {count_of(rows, 'row')} and returned an array of the shape "
+            f"{np.shape(kept)}; it is (rows, width), here {(rows, imputer.width)}."
+        )
+    if (np.asarray(kept) == SETTLED).any():
+        raise FoglineError(
+            f"the imputer {imputer.name!r} keeps +inf of a row, which marks rows about which no imputer is asked; let "
+            "`look` return NaN or a finite number instead."
+        )
 
 
 def missing(gaps: Flags) -> list[tuple[int, Ints]]:

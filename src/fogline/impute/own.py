@@ -17,18 +17,29 @@ from fogline.rows.cells import PAIRS, Reasons, read_cells
 
 DRAWN, SEED = 20_000, 13  # rows of a longer history that `knn` looks at, drawn with this seed
 
+OF_IMPUTERS = ("name", "width", "lasting", "look", "able", "bounds", "distributions", "sources")  # see `Imputer`
+
 ImputeFunction = Callable[[pa.RecordBatch], Mapping[str, Any]]
 
 
 def as_imputer(given: Any, query: Query) -> Imputer:
     """What was passed as `imputer=…`: an imputer as it is, a function wrapped in `Function`."""
-    if all(hasattr(given, name) for name in ("look", "able", "bounds", "distributions", "sources")):
+    lacking = [name for name in OF_IMPUTERS if not hasattr(given, name)]
+    if not lacking and not isinstance(given, type):
         checked: Imputer = given
         return checked
+    kind = given if isinstance(given, type) else type(given)
+    if hasattr(kind, "look") or hasattr(kind, "distributions"):
+        if isinstance(given, type):
+            raise FoglineError(f"imputer is the class {given.__name__}; give an object of it, {given.__name__}(…).")
+        raise FoglineError(
+            f"imputer {kind.__name__} lacks {', '.join(lacking)}; derive it from "
+            "fogline.impute.protocol.BaseImputer, or add what is lacking."
+        )
     if callable(given):
         return Function(given, query)
     raise FoglineError(
-        f"imputer is {type(given).__name__}; it is an Imputer, or a function from a record batch to distributions per "
+        f"imputer is {kind.__name__}; it is an Imputer, or a function from a record batch to distributions per "
         "attribute."
     )
 

@@ -43,7 +43,9 @@ The contract, to which `tests/impute/test_contract.py` holds every imputer:
   distribution has size 0;
 - bounds are the ends of the distribution; `rough` bounds may be wider, where that is quicker, never narrower;
 - the values of a distribution are finite and strictly increasing; how often each occurs is positive;
-- an answer depends on the row's own numbers: on no other row of the call, nor on the order of rows.
+- an answer depends on the row's own numbers: on no other row of the call, nor on the order of rows;
+- what `look` keeps has one row of `width` numbers for each row, NaN where there is nothing, and none is +inf: that
+  marks rows about which imputers are asked no more (`arrays.SETTLED`).
 
 With `Hindsight` a later reading of the row's sensor may change an answer, once. The reading is *noted* among the row's
 numbers. An answer is *open* as long as a reading may change it. Its *reach* is all it may ever be:
@@ -77,7 +79,7 @@ class Imputer(Protocol):
     lasting: bool  # whether it can be asked at any later time; else only right after `look`
 
     def look(self, rows: Evidence) -> Floats:
-        """(n, width) what it will need of these rows."""
+        """(n, width) what it will need of these rows; NaN where there is nothing, never +inf."""
 
     def able(self, known: Floats, j: int) -> Flags:
         """(n,) for which rows it can impute attribute j."""
@@ -121,6 +123,12 @@ class BaseImputer:
     constant = False  # whether it answers the same for every row, and keeps nothing of a row
     repeats_last = False  # whether it fills every gap of a sensor that has read the attribute before
     counts_rows = False  # whether `Distributions.often` counts rows of history
+
+    def look(self, rows: Evidence) -> Floats:
+        raise NotImplementedError
+
+    def able(self, known: Floats, j: int) -> Flags:
+        raise NotImplementedError
 
     def distributions(self, known: Floats, j: int) -> Distributions:
         raise NotImplementedError

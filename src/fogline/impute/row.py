@@ -13,7 +13,7 @@ from fogline.query import Query
 from fogline.repository.history import Column
 from fogline.repository.lattice import Lattice
 from fogline.repository.others import ByOthers
-from fogline.repository.repository import Repository
+from fogline.repository.repository import WHOLE, Repository
 
 OTHERS = "other attributes"
 
@@ -168,7 +168,7 @@ class Whole(Constant):
         super().__init__("whole history", [each.value for each in lists], [each.often for each in lists])
 
     def way(self, j: int) -> str:
-        return "the whole history's distribution"
+        return WHOLE
 
 
 class Mean(Constant):

@@ -15,12 +15,14 @@ Removals are set apart. With `carry` a row gets cells of the row that it replace
 that runs ahead of its group is HELD before rule 2 (`pipeline.clock_guard`). The stages of a pipeline apply the same
 rules by the same functions: `copies_of`, `needs_of`, `Chain.undecided`, `Chain.take`, `refused_first`.
 
-A call has two steps. `sift` applies rules 1 to 3 and finds the copies; it changes nothing of the monitor. `settle`
-applies the rest: whether rules 4 and 5 do may depend on what the row's sensor has read, and so on which earlier rows
-count. One walk over the sensors' readings decides row by row, in the order of time (`SensorState.take`), and the rows
-that count join the readings on the way; to decide first and apply then would be the same walk twice. What can raise an
-error is in `sift`, so a call that raises has changed nothing. (A user's imputer that can wait may raise later: see
-`Monitor._saved`.)
+A call has two steps. The reader has applied rule 1. `sift` applies rules 2 and 3 and finds the copies; with `carry` it
+also applies rule 5 and what is sure of rule 4, since what a row lacks depends on which rows before it count. It changes
+nothing of the monitor. `settle` applies the rest: whether rules 4 and 5 do may depend on what the row's sensor has
+read, and so on which earlier rows count. One walk over the sensors' readings decides row by row, in the order of time
+(`SensorState.take`), and the rows that count join the readings on the way; to decide first and apply then would be the
+same walk twice. What can raise an error is in `sift`, so a call that raises one has changed nothing. (A user's imputer
+that can wait may raise later: see `Monitor._saved`. A warning is given last, when the call is done: where the user has
+made it an error the rows are taken nevertheless.)
 """
 
 from __future__ import annotations
@@ -77,11 +79,6 @@ def take(monitor: Monitor, read: Decoded) -> dict[Key, Incoming]:
     call = _LatestCall(monitor, read) if monitor.query.latest else _Call(monitor, read)
     call.sift()
     taken, refused = call.settle(), read.refused
-    if refused and monitor.warned is not None and len(monitor.warned) < MOST_WARNED:
-        fresh = _first_of_kinds(refused, monitor.warned)
-        for i, count in fresh.values():
-            warn(_warning(refused[i], read.id[i], count, len(read.id)), RowsRejectedWarning, stacklevel=3)
-        monitor.warned.update(fresh)  # of one that is made an error: it comes again
     call.count_stale()
     if refused:
         last = sorted(refused)[-(monitor.rejects.maxlen or 0) :]
@@ -94,6 +91,18 @@ def take(monitor: Monitor, read: Decoded) -> dict[Key, Incoming]:
 
 
 # --- what is warned of ---
+
+
+def warn_of(read: Decoded, warned: set[str] | None) -> None:
+    """Warn the caller of `Monitor.advance` of each reason for which rows were rejected, the first time that it occurs.
+
+    `warned`: the kinds of reasons of which it was done, to which these are added; None: there are no warnings.
+    """
+    if not read.refused or warned is None or len(warned) >= MOST_WARNED:
+        return
+    for kind, (i, count) in _first_of_kinds(read.refused, warned).items():
+        warned.add(kind)  # first: the warning may be an error
+        warn(_warning(read.refused[i], read.id[i], count, len(read.id)), RowsRejectedWarning, stacklevel=3)
 
 
 def _first_of_kinds(refused: Mapping[int, str], known: Collection[str]) -> dict[str, tuple[int, int]]:

@@ -31,6 +31,7 @@ from fogline.rows.table import arrow_table
 from fogline.show import count_of, indented
 
 LEVEL_0 = -1
+WHOLE = "the whole history's distribution"
 SHOWN = 10  # lines about attributes in `repr`
 
 
@@ -246,12 +247,16 @@ class Repository:
         return "\n".join([head, *lines])
 
     def _ways(self, name: str) -> str:
-        """By what an attribute is imputed, in the order in which it is tried."""
-        past = () if self.sensors is None else self.sensors.transitions
-        ways = ["the sensor's own past"] if name in past else []
-        ways += [f"its row's {', '.join(self.others[name].given)}"] if name in self.others else []
-        ways += map(str, self.lattices[name].rules)
-        return "; ".join([*ways, "the whole history's distribution"])
+        """By what an attribute is imputed, in the words of `impute.chain.fillers`, and in that order (`chain_of`)."""
+        ways = []
+        if (sensors := self.sensors) is not None:
+            later = ", revised by its next reading" if sensors.gains(name) else ""
+            ways += [str(rule) for rule in sensors.recent if rule.then == name]
+            ways += ["the sensor's last value"] if self.method == "last" else []
+            ways += [f"the sensor's own past{later}"] if name in sensors.transitions else []
+        ways += [f"other attributes ({', '.join(self.others[name].given)})"] if name in self.others else []
+        ways += [", ".join(map(str, rules))] if (rules := self.lattices[name].rules) else []
+        return "; ".join([*ways, "its mean in the history" if self.method == "mean" else WHOLE])
 
     def search(self, then: str, centres: Mapping[str, Floats], size: int) -> Distributions:
         """The distribution of `then` for each of `size` rows, from their other attributes (NaN = missing).
