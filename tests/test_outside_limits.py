@@ -49,7 +49,7 @@ def test_changes_answers_and_plots_show_it_as_missing(repository):
     beyond, missing, changes, expected = monitors(repository)
     assert changes.equals(expected)
     assert beyond.answer(certainty="possible").equals(missing.answer(certainty="possible"))
-    assert "a" in beyond.answer()["id"].to_pylist()
+    assert "a" in beyond.answer()["room"].to_pylist()
     assert possible_rows(beyond, None) == possible_rows(missing, None)
     assert "294" not in fl.show(beyond)._repr_html_()
     assert beyond.stats()["outside_limits"] == 2
@@ -101,7 +101,7 @@ def test_an_output_holds_it_as_missing_and_its_explanations_name_it(repository, 
     for kind in ("near", "changes"):
         found, expected = (pq.read_table(tmp_path / name / "out" / kind) for name in "xy")
         assert found.drop_columns("why").equals(expected.drop_columns("why"))
-        why = {row["id"]: row["why"] for row in found.to_pylist()}
+        why = {row["room"]: row["why"] for row in found.to_pylist()}
         assert SENTENCE in json.loads(why["a"])["sentence"]
     assert near_at(beyond)["gas"].null_count == near_at(missing)["gas"].null_count == 1
 

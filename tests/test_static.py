@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -14,6 +16,7 @@ import fogline as fl
 from fogline.engine import table as once
 from fogline.kernels.instances import ROOM
 from fogline.kernels.static import front, surely_dominated
+from fogline.tables import judge
 from tests import oracle
 from tests.contracts import CLOSE, agree, as_arrow, members, query_of
 from tests.strategies import Stream, batches_at, questions
@@ -62,6 +65,53 @@ def test_the_answer_is_the_one_of_possible_worlds_and_of_a_monitor(stream):
     given = {(*(row[each] for each in stream.by), row["id"], 0): row["probability"] for row in answer.to_pylist()}
     agree(given, members(tick.probabilities, stream.alpha))
     same(answer, by_monitor(table, query))
+
+
+@given(tables())
+def test_what_most_likely_beats_a_row_is_what_the_definitions_give(stream):
+    [(_, table)] = as_arrow(stream).calls
+    query = query_of(stream)
+    judged, _ = judge(table, query, explain=True)
+    why = fl.skyline(table, query, explain=True)["why"].to_pylist()
+    *_, tick = oracle.replay(stream.calls, stream.attributes, stream.by, **stream.window)
+    clouds = {cloud.id: (cloud, window) for window in tick.windows.values() for cloud in window}
+    for row, strong, chances, sentence in zip(judged.rows, judged.strong.tolist(), judged.chance, why, strict=True):
+        cloud, window = clouds[row]
+        open_ = [o for o in window if not any(oracle.chance(other, o) == 1 for other in window)]
+        found = [oracle.chance(other, cloud) for other in open_ if other is not cloud]
+        most = [*sorted((float(p) for p in found), reverse=True), 0, 0][:2]
+        assert chances.tolist() == pytest.approx(most, abs=CLOSE)
+        for g, chance in zip(strong, chances, strict=True):
+            assert (g >= 0) == (chance > 0)
+            assert g < 0 or float(oracle.chance(clouds[g][0], cloud)) == pytest.approx(chance, abs=CLOSE)
+        assert sentence.startswith(f"{row} is in the answer")
+        assert all(f"{g} beats it with" in sentence for g in strong if g >= 0)
+
+
+def test_why_states_what_was_imputed_and_what_may_beat_a_row():
+    rows = [{"x": 5, "y": 3.0}, {"x": 4, "y": None}, {"x": 1, "y": 4.0}, {"x": 0, "y": 1.0}]
+    why = [row["why"] for row in fl.skyline(rows, {"x": "max", "y": "max"}, certainty="possible", explain=True)]
+    assert why[0] == "'row 0' is in the answer under every value that was imputed: no row beats it."
+    assert why[1].startswith(
+        "'row 1' is out of the answer with probability 0.3333, which is not above 0.5: its missing y"
+    )
+    assert "likely 1 to 4; 'row 0' beats it with" in why[1]
+    labelled = fl.skyline(pd.DataFrame(rows, ["a", "b", "c", "d"]), {"x": "max", "y": "max"}, explain=True)
+    assert labelled["why"].tolist()[0] == "'a' is in the answer under every value that was imputed: no row beats it."
+    limited = fl.Query({"x": "max", "y": "max"}, id="s", time="t", lifetime=1, limits={"y": (0, 3)}, alpha=0.1)
+    named = [{"s": "a", "x": 5, "y": 1.0}, {"s": "b", "x": 4, "y": 9.0}, {"s": "c", "x": 1, "y": 3.0}]
+    found = dict(zip("abc", fl.skyline(named, limited, explain=True)["why"].to_pylist(), strict=True))
+    assert "its y of 9 was outside 0…3 and is treated as missing, likely 1 to 3; 'a' beats it with" in found["b"]
+    assert fl.skyline(pa.table({"s": ["a"], "x": [1.0], "y": [1.0]}).slice(1), limited, explain=True).num_rows == 0
+
+
+def test_imputed_times_are_not_shown_as_numbers():
+    rows = [{"x": datetime(2024, 1, 1)}, {"x": None}]
+    assert len(fl.skyline(rows, {"x": "max"})) == 2
+    with pytest.raises(
+        fl.errors.QueryError, match="shows imputed values as numbers, and 'x' holds times; make numbers"
+    ):
+        fl.skyline(rows, {"x": "max"}, explain=True)
 
 
 CELL = st.sampled_from([0.0, 1.0, 2.0, 3.0, None])

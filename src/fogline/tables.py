@@ -10,8 +10,9 @@ one of them surely dominates is out, and changes no other row's probability, so 
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Iterable, Mapping
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import date, time, timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,23 +20,25 @@ import pyarrow as pa
 
 from fogline.arrays import ONE, Flags, Floats, Ints, UncertainRows
 from fogline.engine.answer import CERTAINTY, check_certainty, means, words_of
+from fogline.engine.explain import outside_of
 from fogline.engine.representatives import check_top, representatives
 from fogline.engine.table import once
 from fogline.errors import QueryError, did_you_mean
 from fogline.impute.chain import Chain, chain_of
 from fogline.impute.fill import bounded, look, put
-from fogline.kernels.static import CERTAIN, Front, front, fronts_of, surely_dominated
+from fogline.kernels.static import CERTAIN, Front, front, fronts_of, strongest, surely_dominated
 from fogline.kernels.uncertain import ends
 from fogline.query import ADDED, UNHELD, WINDOWS, Query, alpha_of, ways_of
 from fogline.repository.history import History, read_history
 from fogline.repository.repository import Repository, must_be_repository
+from fogline.results import Dominator, Explanation, ImputedCell, UncertainRow
 from fogline.rows.cells import Measure, Reasons, measure, read_cells
 from fogline.rows.names import Kinds, grouped
 from fogline.rows.reader import Decoded, Reader
 from fogline.rows.table import Frame, opened, table_of, usual_table
 
 ALPHA = 0.5
-ROW = "row"
+ROW, WHY = "row", "why"
 _ROW, _TIME, _GROUP = "fogline row", "fogline time", "fogline group"
 _SEED = 3
 
@@ -49,6 +52,7 @@ def skyline(
     by: Any = (),
     certainty: str = "likely",
     top: int | None = None,
+    explain: bool = False,
 ) -> Any:
     """The rows of a table that no other row beats, with their probabilities; in one line.
 
@@ -62,9 +66,16 @@ def skyline(
     has a skyline of its own. `top=12` gives so many representatives (of each group), with `stands_for`: for how many
     of the rows each stands. Equal rows are all in.
 
+    `explain=True` adds the column `why`, a sentence: between which values the row's imputed cells lie, and which two
+    rows most likely beat it.
+
     >>> hotels = [{"price": 50, "rating": 3.9}, {"price": 80, "rating": 4.5}, {"price": 90, "rating": 4.1}]
     >>> skyline(hotels, {"price": "min", "rating": "max"})[1]
     {'price': 80, 'rating': 4.5, 'probability': 1.0, 'certainty': 'certain'}
+    >>> foggy = [{"price": 50, "rating": [(3.9, 1), (4.3, 3)]}, {"price": 40, "rating": 4.1}]
+    >>> print(skyline(foggy, {"price": "min", "rating": "max"}, explain=True)[0]["why"].replace(": ", "\\n"))
+    'row 0' is in the answer with probability 0.75
+    its missing rating is likely 3.9 to 4.3; 'row 1' beats it with 0.25.
 
     With a `Query` the answer is an Arrow table: by…, the id, probability, probability_error, attributes, row (its
     label in the index of a pandas frame, its position in any other table); and `certainty` and `stands_for` where these
@@ -79,7 +90,7 @@ def skyline(
     if top is not None:
         check_top(top)
     must_be_repository(repository)
-    level, wanted = None if alpha is None else alpha_of(alpha), _Wanted(certainty, top)
+    level, wanted = None if alpha is None else alpha_of(alpha), _Wanted(certainty, top, explain)
     if isinstance(query, Query):
         if by:
             raise QueryError("the query states by which columns rows are grouped; by= goes with a mapping of columns.")
@@ -91,10 +102,12 @@ def skyline(
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """Which of the rows that are in are asked for: those that are so certain, or so many that stand for all."""
+    """Which of the rows that are in are asked for: those that are so certain, or so many that stand for all. And is it
+    to be stated why?"""
 
     certainty: str
     top: int | None
+    explain: bool
 
     def alpha(self, alpha: float) -> float:
         """The threshold up to which rows must be looked at."""
@@ -130,9 +143,13 @@ def _by_query(
     alpha = query.alpha if alpha is None else alpha
     level = wanted.alpha(alpha)
     asked = query if level == query.alpha else Query.from_dict(query.to_dict() | {"alpha": level})
-    found, judged = answered(frame, asked, repository)
+    found, judged, read, plain = _answered(frame, asked, repository, explain=wanted.explain)
     which, more = wanted.of(judged, alpha)
-    shown = {} if wanted == _Wanted("likely", None) else more
+    shown = {} if wanted.certainty == "likely" and wanted.top is None else dict(more)
+    if wanted.explain:
+        ids = plain.column(query.id) if query.id in plain.schema.names else pa.array(np.arange(plain.num_rows))
+        why = sentences(judged.part(which), more[CERTAINTY], read, query, alpha, lambda position: ids[position].as_py())
+        shown[WHY] = pa.array(why, pa.string())
     return _with(found.take(pa.array(which)), {ROW: frame.labels(judged.rows[which])} | shown)
 
 
@@ -148,7 +165,13 @@ def answered(table: Any, query: Query, repository: Repository | None = None) -> 
 
     Columns: by…, the id, probability, probability_error, attributes.
     """
-    frame = opened(table)
+    return _answered(opened(table), query, repository)[:2]
+
+
+def _answered(
+    frame: Frame, query: Query, repository: Repository | None, *, explain: bool = False
+) -> tuple[pa.Table, Judged, Decoded, pa.Table]:
+    """The same, with all rows as they were read, and the table as Arrow has it."""
     if query.latest:
         raise QueryError(
             "skyline looks at all rows of a table, and latest asks for the newest of each id; give the table to "
@@ -156,11 +179,11 @@ def answered(table: Any, query: Query, repository: Repository | None = None) -> 
         )
     arrow = frame.arrow
     plain = _as_it_came(frame, query) if arrow is None else usual_table(table_of(arrow))
-    judged, read = judge(plain, query, repository)
+    judged, read = judge(plain, query, repository, explain=explain)
     for i, reason in read.refused.items():
         if UNHELD in reason:  # others are left out, as of a stream; of this one a float would be shown that is not it
             raise QueryError(f"row {frame.labels(np.array([i]))[0]} cannot be compared: {reason}.")
-    return _shown(plain, query, read, judged), judged
+    return _shown(plain, query, read, judged), judged, read, plain
 
 
 def _as_it_came(frame: Frame, query: Query) -> pa.Table:
@@ -209,6 +232,8 @@ class _TableQuestion:
             self._must_teach(cells)
         else:
             _must_hold(cells)
+        if wanted.explain:
+            self._must_be_numbers(cells)
         called = _called(self.ways)
         others = self._others(called)
         plain = pa.table({called[name]: each.cells for name, each in cells.items()} | others)
@@ -225,13 +250,31 @@ class _TableQuestion:
             alpha=wanted.alpha(alpha),
             by=by,
         )
-        judged, read = judge(plain, query, repository, known)
+        judged, read = judge(plain, query, repository, known, explain=wanted.explain)
         for i, reason in read.refused.items():
             raise QueryError(f"{self.frame.label(i)} cannot be compared: {reason}.")
         which, more = wanted.of(judged, alpha)
+        if wanted.explain:
+            why = sentences(judged.part(which), more[CERTAINTY], read, query, alpha, self._called)
+            more[WHY] = np.array(why, object)
         added = {"probability": judged.probability[which]} | more
         taken = [str(name) for name in self.frame.names]
         return self.frame.part(judged.rows[which], {beside(name, taken): values for name, values in added.items()})
+
+    def _called(self, position: int) -> str:
+        """A row by its label, where that is a text, as of a pandas frame; else by its number."""
+        label = self.frame.labels(np.array([position]))[0].as_py()
+        return label if isinstance(label, str) else f"row {label}"
+
+    def _must_be_numbers(self, cells: Mapping[Hashable, Measure]) -> None:
+        """What is imputed is shown as numbers, so a column with gaps holds them as they are counted."""
+        for name, each in cells.items():
+            if each.gaps and (each.unheld or _is_time(self.frame.column(name))):
+                held = "times" if not each.unheld else f"{each.unheld}, which no float holds exactly"
+                raise QueryError(
+                    f"explain=True shows imputed values as numbers, and {name!r} holds {held}; make numbers of them, "
+                    "such as days since the first, or leave explain out."
+                )
 
     def _must_teach(self, cells: Mapping[Hashable, Measure]) -> None:
         """Gaps are learnt from the table itself, so every column must have values to learn from."""
@@ -283,6 +326,13 @@ def _must_hold(cells: Mapping[Hashable, Measure]) -> None:
             )
 
 
+def _is_time(column: pa.Array | list[Any]) -> bool:
+    if isinstance(column, list):
+        return any(isinstance(each, date | timedelta | time) for each in column)
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    return bool(pa.types.is_temporal(kind))
+
+
 def _must_have(frame: Frame, name: Hashable, role: str) -> None:
     if name in frame.names:
         if frame.names.count(name) > 1:
@@ -320,14 +370,28 @@ class Judged(NamedTuple):
     kind: Ints  # (m,) CERTAIN: in under every value that was imputed; OPEN
     middle: Floats  # (m, d) the mean of each cell, larger is better
     group: Ints  # (m,) the number of its group
+    low: Floats  # (m, d) the least that each cell may be, larger is better
+    high: Floats  # (m, d) the greatest
+    strong: Ints  # (m, 2) the rows that most likely beat it, if that was asked for; -1: there is none
+    chance: Floats  # (m, 2) how likely they do
+
+    def part(self, which: Ints) -> Judged:
+        """Some of them."""
+        return Judged._make(each[which] for each in self)
 
 
 def judge(
-    plain: pa.Table, query: Query, repository: Repository | None = None, known: pa.Table | None = None
+    plain: pa.Table,
+    query: Query,
+    repository: Repository | None = None,
+    known: pa.Table | None = None,
+    *,
+    explain: bool = False,
 ) -> tuple[Judged, Decoded]:
     """The rows that are in, and all rows as they were read.
 
-    `known`: what gaps are learnt from without a repository, if that is not the table itself.
+    `known`: what gaps are learnt from without a repository, if that is not the table itself. `explain`: whether it is
+    asked for what most likely beats them.
     """
     read = _read(plain, query, repository)
     rows, taken = read, read.left()
@@ -342,14 +406,14 @@ def judge(
             lacking = np.flatnonzero(np.isnan(rows.uncertain.lo[taken]).any(axis=0))
             repository.doubt([query.names[j] for j in lacking.tolist()])
         chain = chain_of(repository, query, remember=False)  # rows have no before and after
-    return _Still(rows, *_groups(read), query.alpha).answer(taken, gaps, chain), read
+    return _Still(rows, *_groups(read), query.alpha, explain).answer(taken, gaps, chain), read
 
 
 class _Still:
     """The rows of a table in numbers, and the number of each row's group."""
 
-    def __init__(self, rows: Decoded, group: Ints, groups: int, alpha: float) -> None:
-        self.rows, self.group, self.groups, self.alpha = rows, group, groups, alpha
+    def __init__(self, rows: Decoded, group: Ints, groups: int, alpha: float, explain: bool) -> None:
+        self.rows, self.group, self.groups, self.alpha, self.explain = rows, group, groups, alpha, explain
 
     def answer(self, taken: Ints, gaps: Flags, chain: Chain | None) -> Judged:
         """What is in."""
@@ -363,8 +427,9 @@ class _Still:
 
     def _sure(self, top: Ints) -> Judged:
         """Points that none dominates: they are in for certain."""
-        n = len(top)
-        return Judged(top, np.ones(n), np.zeros(n), np.full(n, CERTAIN), self.rows.uncertain.lo[top], self.group[top])
+        n, value = len(top), self.rows.uncertain.lo[top]
+        none = np.full((n, 2), -1), np.zeros((n, 2))
+        return Judged(top, np.ones(n), np.zeros(n), np.full(n, CERTAIN), value, self.group[top], value, value, *none)
 
     def _left(self, which: Ints, best: Front, chain: Chain | None) -> tuple[Ints, UncertainRows]:
         """Of the rows that are no points, those that no point surely dominates, with their distributions."""
@@ -396,9 +461,15 @@ class _Still:
             uncertain = _points_and_others(self.rows.uncertain.part(points), found.part(others))
             stay, chance, within = once(uncertain, self.alpha)
             every = np.arange(len(rows))
-            kind = np.asarray(fronts_of(*ends(uncertain, every), stay, every))
-            more = kind, means(uncertain.part(stay)), np.full(len(stay), key)
-            parts.append(Judged(rows[stay], chance, within, *more))
+            low, high = ends(uncertain, every)
+            kind = np.asarray(fronts_of(low, high, stay, every))
+            more = kind, means(uncertain.part(stay)), np.full(len(stay), key), low[stay], high[stay]
+            who, how = strongest(uncertain, low, high, stay if self.explain else stay[:0], every)
+            if self.explain:
+                strong = np.where(who < 0, -1, rows[who]), how
+            else:
+                strong = np.full((len(stay), 2), -1), np.zeros((len(stay), 2))
+            parts.append(Judged(rows[stay], chance, within, *more, *strong))
         whole = Judged._make(np.concatenate(each) for each in zip(*parts, strict=True))
         order = np.argsort(whole.rows)
         return Judged._make(each[order] for each in whole)
@@ -433,6 +504,45 @@ def _points_and_others(points: UncertainRows, others: UncertainRows) -> Uncertai
     """Points, which have no values in the pools, and then rows that have some."""
     cells = ("lo", "hi", "start", "size")
     return others._replace(**{name: np.concatenate((getattr(points, name), getattr(others, name))) for name in cells})
+
+
+# --- Why they are in --------------------------------------------------------------------------------------------------
+
+
+def sentences(
+    judged: Judged, certainty: Any, read: Decoded, query: Query, alpha: float, name: Callable[[int], Any]
+) -> list[str]:
+    """Of each row that is in: what its imputed cells may be, and what most likely beats it. `name`: of a position.
+
+    What would flip it is not stated: rows that others surely beat were not looked at.
+    """
+    signs = np.array(query.signs, np.float64)
+    low, high = np.sort(np.stack((judged.low * signs, judged.high * signs)) + 0.0, axis=0)
+    missing = np.isnan(query.plausible(read.raw[judged.rows])) | (low < high)
+    out = []
+    for k, row in enumerate(judged.rows.tolist()):
+        cells = [
+            (query.names[j], tuple((x, 1.0) for x in dict.fromkeys((float(low[k, j]), float(high[k, j])))))
+            for j in np.flatnonzero(missing[k]).tolist()
+        ]
+        strong = zip(judged.strong[k].tolist(), judged.chance[k].tolist(), strict=True)
+        found = Explanation(
+            by=(),
+            id=name(row),
+            arrived=None,
+            inside=certainty[k] != "possible",
+            reason="",
+            probability=float(judged.probability[k]),
+            probability_error=float(judged.within[k]),
+            row=UncertainRow(dict(cells)),
+            beaten_by=tuple(Dominator(name(g), None, chance) for g, chance in strong if g >= 0),
+            imputed=tuple(ImputedCell(attribute, ends, "", ends, "", False) for attribute, ends in cells),
+            certainty=str(certainty[k]),
+            alpha=alpha,
+            outside=tuple(outside_of(read.raw[row], query)),
+        )
+        out.append(found.sentence)
+    return out
 
 
 def _shown(plain: pa.Table, query: Query, read: Decoded, judged: Judged) -> pa.Table:

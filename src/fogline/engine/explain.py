@@ -182,15 +182,8 @@ class _Explained:
             decisive=decisive,
             approximate=not found.exact[k],
             alpha=live.alpha,
-            outside=tuple(self._outside(slot)),
+            outside=tuple(outside_of(self.live.slots.raw[slot], self.query)),
         )
-
-    def _outside(self, slot: int) -> Iterator[Outside]:
-        """What was measured outside its limits."""
-        for name, value in zip(self.query.names, self.live.slots.raw[slot].tolist(), strict=True):
-            low, high = self.query.limits.get(name, (-np.inf, np.inf))
-            if value < low or value > high:
-                yield Outside(name, value, low, high)
 
     def _name(self, g: int) -> tuple[Any, Any]:
         return self.live.slots.id[g], self.show(self.live.slots.columns.arrived[g])
@@ -259,6 +252,14 @@ class _Explained:
         single = bool(beaten_by) and beaten_by[0].probability >= live.least
         guards = f"{_named(*beaten_by[0][:2])} guards it" if single else "several rows together guard it"
         return guards + (", for the rest of its life" if slot in self.shadows else "")
+
+
+def outside_of(raw: Floats, query: Query) -> Iterator[Outside]:
+    """What a row (d,), as it came, has outside its limits."""
+    for name, value in zip(query.names, raw.tolist(), strict=True):
+        low, high = query.limits.get(name, (-np.inf, np.inf))
+        if value < low or value > high:
+            yield Outside(name, value, low, high)
 
 
 def _named(id: Any, arrived: Any) -> str:

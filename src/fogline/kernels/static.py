@@ -20,7 +20,7 @@ import numpy as np
 
 from fogline.arrays import Flags, Floats, Ints, Sums, UncertainRows, Words
 from fogline.kernels.compile import inner, kernel
-from fogline.kernels.dominance import dominates
+from fogline.kernels.dominance import dominates, dominates_row
 from fogline.kernels.instances import (
     ROOM,
     dominates_instances,
@@ -320,6 +320,27 @@ def chances_of(uncertain, lows, highs, asked, opened):
             continue
         out[k] = summed(uncertain, o, near[:m], grid, sums, scratch)
     return out
+
+
+@kernel
+def strongest(uncertain, lows, highs, asked, others):
+    """(q, 2) the two of `others` that most likely dominate each of the rows `asked`, the likelier first; (q, 2) how
+    likely. -1: there is none. Of equal ones the first. O(q · others).
+
+    lows, highs (n, d): the ends of all rows.
+    """
+    who, chance = np.full((asked.shape[0], 2), -1), np.zeros((asked.shape[0], 2))
+    near = np.empty(others.shape[0], np.int64)
+    for k in range(asked.shape[0]):
+        _, m = near_of(lows, highs, asked[k], others, near)
+        for g in near[:m]:
+            p = dominates_row(uncertain, g, asked[k])
+            if p > chance[k, 0]:
+                who[k, 1], chance[k, 1] = who[k, 0], chance[k, 0]
+                who[k, 0], chance[k, 0] = g, p
+            elif p > chance[k, 1]:
+                who[k, 1], chance[k, 1] = g, p
+    return who, chance
 
 
 class Dominators(NamedTuple):

@@ -148,7 +148,7 @@ def _use(repository: Repository | None) -> None:
             _watch(table, query, repository)
             plan = make_plan(query, table.schema, opened=None if repository is None else lambda: repository, buckets=2)
             _screen(plan, table)
-            skyline(table, query, repository)
+            skyline(table, query, repository, explain=True)
     for table in (rows, uncertain):
         _watch(table, _query(latest=True, lifetime=5), repository)
 
