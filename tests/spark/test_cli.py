@@ -60,12 +60,12 @@ def test_from_history_to_distributions(place, spark):
     assert "sorted by temperature" in shown
     run("impute", "stream.parquet", "--repository", "mine.repo", "--query", "q.yaml", "--output", "out.parquet")
     written = pq.read_table("out.parquet")
-    assert written.schema.names == ["id", "time", "attribute", "value", "probability", "rule"]
+    assert written.schema.names == ["sensor", "ts", "attribute", "value", "probability", "rule"]
     rows = pq.read_table("stream.parquet")
     expected = fl.impute.distributions(rows, fl.Query.load("q.yaml"), fl.Repository.load("mine.repo"))
-    keys = [("time", "ascending"), ("value", "ascending")]
+    keys = [("ts", "ascending"), ("value", "ascending")]
     assert written.sort_by(keys).to_pylist() == expected.sort_by(keys).to_pylist()
-    assert set(written["time"].to_pylist()) == {0, 4, 8, 12, 16}
+    assert set(written["ts"].to_pylist()) == {0, 4, 8, 12, 16}
 
 
 def test_in_this_process_and_on_spark_commands_do_the_same(place, spark):
@@ -87,7 +87,7 @@ def test_in_this_process_and_on_spark_commands_do_the_same(place, spark):
     written = []
     for name, more in (("here.parquet", ()), ("spark.parquet", ("--master", "local[2]"))):
         run("impute", *asked, "-o", name, *more)
-        written.append(pq.read_table(name).sort_by([("time", "ascending"), ("value", "ascending")]).to_pylist())
+        written.append(pq.read_table(name).sort_by([("ts", "ascending"), ("value", "ascending")]).to_pylist())
     assert written[0] == written[1]
     assert "is there already" in run("impute", *asked, "-o", "here.parquet", code=2)
     for name in ("here.parquet", "out.csv", "out.jsonl"):

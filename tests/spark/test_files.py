@@ -135,7 +135,7 @@ def test_a_run_that_rejects_most_of_its_rows_ends_with_3_and_gaps_are_warned_of_
     csv("1.csv", *(f"a{k},{k},broken" for k in range(9)))
     printed = run(*RUN, code=3)
     assert "all 9 rows were rejected, 9 of them because: 'x' is …, which is not a number.\n" in printed
-    assert "The answer stands, without these rows." in printed
+    assert "The answer is that of the other rows. `fogline rejects` lists these." in printed
     assert [row["line"] for row in pq.read_table("out/rejects").to_pylist()] == list(range(2, 11))
     csv("2.csv", *(f"b{k},{k + 9},{k if k < 3 else 'broken'}" for k in range(9)))
     assert "6 of 9 rows were rejected" in run(*RUN, code=3)
@@ -144,7 +144,7 @@ def test_a_run_that_rejects_most_of_its_rows_ends_with_3_and_gaps_are_warned_of_
     assert printed.count("Rows with missing values are rejected, since there is no repository") == 1
     assert printed.index("Rows with missing values are rejected") < printed.index("batch 2:")
     assert "3 of 4 rows were rejected, 3 of them because: 'x' is missing" in printed
-    assert "`fogline fit` makes one of complete history; give it to the run (--repository" in printed
+    assert "Make one from past rows with `fogline fit`, then add --repository FOLDER" in printed
     assert "was begun with separator not stated, not ';'" in run(*RUN, "--separator", ";", code=2)
 
 

@@ -116,7 +116,7 @@ def test_given_rules_are_kept_and_imputing_by_spark_gives_the_same_distributions
     keys = [(name, "ascending") for name in ("id", "attribute", "value")]
     expected = fl.impute.distributions(stream, QUERY, by_spark)
     assert spread.sort_by(keys).to_pylist() == expected.sort_by(keys).to_pylist()
-    for name in ("id", "time"):
+    for name in ("id", "t"):
         assert spread.schema.field(name).type == pa.int64()
 
 

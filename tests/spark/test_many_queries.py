@@ -24,7 +24,7 @@ HOW = {"hindsight": False}
 
 def plain(changes: pa.Table, query: fl.Query) -> list[tuple]:
     """Changes in columns of a query's own, in an order of their own."""
-    names = ["time", *query.by, "id", "t", "change", "probability", "reason", *query.names]
+    names = ["time", *query.by, query.id, "t", "change", "probability", "reason", *query.names]
     return sorted((tuple(row.values()) for row in changes.select(names).to_pylist()), key=repr)
 
 
@@ -82,7 +82,7 @@ def test_queries_that_do_not_go_together_are_refused(spark):
     frame = spark.createDataFrame(readings(4, 7))
     with pytest.raises(FoglineError, match="agree on its id"):
         watch(frame, {"one": PLAIN["sites"], "two": fl.Query(attributes={"a": "max"}, id="site", time="t", last=3)})
-    with pytest.raises(FoglineError, match="or several by their names, not list"):
+    with pytest.raises(FoglineError, match=r"several queries are answered by their names: {'fire': query"):
         watch(frame, [PLAIN["sites"]])
     with pytest.raises(FoglineError, match="rejects looks at rows for one query"):
         rejects(frame, Queries(PLAIN))

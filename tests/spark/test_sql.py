@@ -52,9 +52,9 @@ def ask_sql(spark, sql: str) -> pa.Table:
 def assert_same(found: pa.Table, expected: pa.Table) -> None:
     expected = expected.drop_columns(["row"])  # tables in SQL have no positions
     assert found.schema.names == expected.schema.names
-    assert found.schema.field("id").type == expected.schema.field("id").type
+    assert found.schema.field("s").type == expected.schema.field("s").type
     assert found.num_rows == expected.num_rows > 0
-    found, expected = (each.sort_by("id").to_pydict() for each in (found, expected))
+    found, expected = (each.sort_by("s").to_pydict() for each in (found, expected))
     assert found.pop("probability") == pytest.approx(expected.pop("probability"), abs=1e-9)
     assert found == expected
 
@@ -205,10 +205,10 @@ def test_the_answer_is_a_table_like_any_other(spark):
     show(spark, table)
     register(spark, a_query())
     spark.sql("CREATE OR REPLACE TEMPORARY VIEW best AS SELECT * FROM skyline(TABLE(readings))")
-    found = ask_sql(spark, "SELECT b.id, r.kind FROM best b JOIN readings r ON b.id = r.s ORDER BY b.id")
+    found = ask_sql(spark, "SELECT b.s, r.kind FROM best b JOIN readings r ON b.s = r.s ORDER BY b.s")
     kinds = dict(zip(table["s"].to_pylist(), table["kind"].to_pylist(), strict=True))
     ids = sorted(fl.skyline(table, a_query())["s"].to_pylist())
-    assert found.to_pydict() == {"id": ids, "kind": [kinds[each] for each in ids]}
+    assert found.to_pydict() == {"s": ids, "kind": [kinds[each] for each in ids]}
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_what_goes_wrong_in_a_worker_is_reported_in_words(spark, tmp_path):
 
 
 def test_what_is_no_query_or_no_fitting_repository_is_refused_at_once():
-    with pytest.raises(FoglineError, match="register takes a Query, not dict"):
+    with pytest.raises(FoglineError, match="register takes is a Query, not dict"):
         register(None, {"attributes": {"x": "max"}})
     repository = fl.Repository.fit(a_table(0, 50), a_query(), rules=RULES)
     with pytest.raises(FoglineError, match="imputes x, y, z, not w"):
