@@ -399,18 +399,10 @@ def _model(manager: Any, named: Any) -> TupleModel:
 default_manager.register(types.NamedTuple, _model)
 
 
-class _Library(JITCodeLibrary):
-    """Code that is optimised at the end only, when all that it calls is there; not function by function as well."""
+class _Part(JITCodeLibrary):
+    """Code that is only there to be linked into a kernel: neither linked nor translated by itself."""
 
-    _linking_libraries: Any
     _shared_module: Any
-
-    def _optimize_functions(self, ll_module: Any) -> None:
-        ll_module.data_layout = self._codegen._data_layout
-
-
-class _Part(_Library):
-    """Code that is only there to be linked into a kernel: neither linked nor optimised nor translated by itself."""
 
     def finalize(self) -> None:
         self._finalize_dynamic_globals()
@@ -425,8 +417,10 @@ class _Part(_Library):
         return self._shared_module
 
 
-class _Kernel(_Library):
+class _Kernel(JITCodeLibrary):
     """Code of a kernel. It links each part that it calls, directly or not, once."""
+
+    _linking_libraries: Any
 
     def finalize(self) -> None:
         found, waiting = dict.fromkeys(self._linking_libraries), list(self._linking_libraries)
