@@ -331,7 +331,7 @@ def test_a_bad_option_is_refused_in_words(option, value, words):
 
 def test_the_help_teaches_what_fogline_is_and_names_the_demo():
     text = " ".join(fogline("--help").output.split())
-    assert "not beaten by any other" in text
+    assert "that no other row beats on all measures at once" in text
     assert "fogline demo" in text
     assert "simulated coal mine" in text
 

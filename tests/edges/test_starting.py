@@ -202,7 +202,7 @@ def test_a_damaged_about_is_an_error_in_words(place, damaged):
 
 
 def test_options_of_spark_beside_the_embedded_engine_are_remarked_on(place):
-    assert "--memory is Spark's" in run(*GOOD, "--engine", "embedded", "--memory", "2g")
+    assert "--memory is for Spark, and without effect here" in run(*GOOD, "--engine", "embedded", "--memory", "2g")
 
 
 def test_an_output_of_an_earlier_version_is_refused_by_name_where_its_states_of_groups_cannot_be_read(place):

@@ -71,7 +71,8 @@ def test_rows_a_second_and_rows_that_wait_are_counted():
     assert found.window == pytest.approx(7_200, rel=0.01)
     assert found.live == pytest.approx(7_200, rel=0.15)  # none beats another
     assert found.state == pytest.approx(found.live * found.each + 200 * row_bytes(plan), rel=0.01)
-    assert "2 rows a second, 7,200 in the window" in found.sentence()
+    assert found.sentence().startswith("Estimated memory: ")
+    assert found.sentence().endswith(" (from the first 2,000 rows)")
 
 
 def test_no_rows_let_expect_nothing():

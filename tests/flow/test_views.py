@@ -155,7 +155,7 @@ def _once(opened):
 
 def test_a_run_without_explanations_has_nothing_to_show_and_states_it(tmp_path):
     place = LocalFolder(tmp_path)
-    with pytest.raises(FoglineError, match="not a folder that `fogline run` has written"):
+    with pytest.raises(FoglineError, match="not an output folder of `fogline run`"):
         near_at(place)
     Output(place, RunConfig("in", str(tmp_path), QUERY)).begin({})
     with pytest.raises(FoglineError, match="made without --explain, so it has no next/; run it again with --explain"):

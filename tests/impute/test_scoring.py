@@ -107,7 +107,7 @@ def test_scores_show_which_rule_imputed_and_how_well():
 
 @pytest.mark.usefixtures("often")
 @pytest.mark.parametrize("query", [QUERY, replace(QUERY, by=("half",)), replace(QUERY, lifetime=None, latest=True)])
-@pytest.mark.parametrize("how", [{}, {"places": 64}, {"eager": True}, {"remember": False}])
+@pytest.mark.parametrize("how", [{}, {"exact_limit": 64}, {"eager": True}, {"remember": False}])
 def test_what_was_counted_and_scored_is_there_after_a_restore(query, how):
     def halves(rows):
         return rows.append_column("half", pa.array([f"{t // 20}" for t in rows["t"].to_pylist()]))  # groups end

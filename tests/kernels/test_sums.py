@@ -86,7 +86,7 @@ def monitored(cell, n, odd):
     monitor = fl.Monitor(fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime=9, alpha=0.3))
     changes = monitor.advance(0, pa.concat_tables([rows, one]))
     (found,) = changes.filter(pc.equal(changes["id"], n)).to_pylist()
-    assert found["exact"]
+    assert found["probability_error"] == 0
     return found["probability"]
 
 

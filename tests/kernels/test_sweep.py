@@ -59,7 +59,7 @@ def probability(rows, order):
     monitor = fl.Monitor(QUERY)
     monitor.advance(1, [{"id": int(i), "t": 1} | dict(zip(NAMES, rows[i], strict=True)) for i in order])
     found = {row["id"]: row for row in monitor.answer().to_pylist()}
-    assert found[0]["exact"]
+    assert found[0]["probability_error"] == 0
     return found[0]["probability"]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -247,7 +248,7 @@ def test_how_long_it_takes_is_estimated_by_trials_that_are_done_or_else_by_quick
     todo = bench.trials([Fake().experiment(), experiments.EXPERIMENTS["nan"]], scope)
     assert [each.by for each in bench.expected(todo, results, quick)] == ["nothing", "nothing"]
     measured = origin({"seed": 1}, scope, 10.0)
-    quick.keep("sizes", {"size": 1}, [{"seconds": 1.0}], measured)
+    quick.keep("sizes", {"size": 1}, [{"seconds": 1.0}], replace(measured, quick=True))
     one = bench.expected(todo, results, quick)[0]
     assert (one.trials, one.seconds, one.by) == (6, 6 * 10.0 * bench.FACTOR, "quick trials")
     results.keep("sizes", {"size": 1}, [{"seconds": 1.0}], measured)

@@ -17,7 +17,7 @@ from lab.imputers.rivals import Con, Knn, LastOfSensor, likeliest
 from lab.imputers.sensors import FoglineDefault
 
 OFTEN = np.array([[1.0, 1, 1], [1, 2, 1]])
-QUERY = fl.Query(attributes={"a": "max", "b": "min"}, id="row", time="tick", lifetime=5)
+QUERY = fl.Query(attributes={"a": "max", "b": "min"}, id="reading", time="tick", lifetime=5)
 
 
 @pytest.fixture(params=["motes", "copies"])
@@ -172,7 +172,7 @@ def test_what_was_learnt_from_the_same_rows_is_not_learnt_again(monkeypatch):
     monkeypatch.setattr(fittable, "_kept", {})
     past, other = walk(300, 1), walk(300, 2)
     first = fittable.fit_once(past, QUERY)
-    turned = fl.Query(attributes={"a": "min", "b": "min"}, id="row", time="tick", lifetime=9)
+    turned = fl.Query(attributes={"a": "min", "b": "min"}, id="reading", time="tick", lifetime=9)
     assert fittable.fit_once(pa.concat_tables([past.slice(0, 100), past.slice(100)]), turned) is first
     assert fittable.fit_once(other, QUERY) is not first
     assert fittable.fit_once(past, QUERY) is first

@@ -180,7 +180,8 @@ def test_the_truth_is_the_skyline_of_the_windows_complete_rows(folder):
         rows = np.arange(max(0, k + 1 - case.settings.lifetime) * 15, (k + 1) * 15)
         rows = rows[case.certain[rows]]
         window = [
-            dict(zip(("row", "tick", *case.query.names), (r, 0, *case.truth[r]), strict=True)) for r in rows.tolist()
+            dict(zip((case.query.id, case.query.time, *case.query.names), (r, 0, *case.truth[r]), strict=True))
+            for r in rows.tolist()
         ]
         assert true.tolist() == sorted(fl.skyline(window, case.query)[case.query.id].to_pylist())
 

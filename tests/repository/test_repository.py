@@ -292,7 +292,7 @@ def test_the_static_skyline_imputes_from_the_table_itself():
     query = fl.Query(attributes={"x": "max", "y": "max"}, id="s", time="t", lifetime=1, alpha=0.1)
     table = [{"s": "a", "x": 1.0, "y": 3.0}, {"s": "b", "x": 3.0, "y": 1.0}, {"s": "b", "x": 2.0, "y": None}]
     answer = fl.skyline(table, query).to_pylist()
-    assert [row["id"] for row in answer] == ["a", "b", "b"]
+    assert [row["s"] for row in answer] == ["a", "b", "b"]
     assert [row["probability"] for row in answer] == pytest.approx([0.5, 1.0, 0.5])
 
 

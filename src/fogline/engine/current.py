@@ -560,6 +560,10 @@ def new_group(
     d, alpha, marks = len(query.names), query.alpha, len(query.carry)  # marks: which of these cells were imputed
     width = (0 if chain is None else chain.width) if width is None else width
     fill, shared, note = (None, None, None) if chain is None else (chain.fill_sharing, chain.shared, chain.note)
+    group: Group
     if query.latest:
-        return LatestGroup(d, alpha, instances, width + marks, fill, shared, remember, points)
-    return WindowGroup(d, alpha, query.last, instances, width, fill, shared, note)
+        group = LatestGroup(d, alpha, instances, width + marks, fill, shared, remember, points)
+    else:
+        group = WindowGroup(d, alpha, query.last, instances, width, fill, shared, note)
+    group.chain = chain
+    return group

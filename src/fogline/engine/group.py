@@ -16,7 +16,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from fogline.engine.revise import Fill, Note
 from fogline.engine.window import CountWindow, moved_expiries, named_in
 from fogline.kernels.tick import NO_DOMINATOR, sure_dominators
 from fogline.kernels.uncertain import extent
+
+if TYPE_CHECKING:
+    from fogline.impute.chain import Chain
 
 EVERY = slice(None)
 Timed = TypeVar("Timed", Batch, Revisions, Removals)
@@ -46,6 +49,7 @@ class Group(ABC):
     """One independent skyline."""
 
     live: Live
+    chain: Chain | None = None  # what fills its gaps
     window: CountWindow | None = None  # where only so many rows count; None: that is no matter
 
     def __init__(self) -> None:

@@ -290,7 +290,8 @@ class GroupRunner:
 
     def _counted(self, group: Group) -> dict[str, float]:
         """What is counted while a group takes an update."""
-        counts = {"late": group.late, "revised": group.live.counts.revised, CLIPPED: self._clipped}
+        clipped = 0.0 if group.chain is None else group.chain.tally.clipped  # a group that stayed loaded has its own
+        counts = {"late": group.late, "revised": group.live.counts.revised, CLIPPED: clipped}
         return counts | group.counters()
 
     @property
@@ -298,10 +299,6 @@ class GroupRunner:
         """Whether single values of gaps may have been given as rows came; see `Contents`."""
         chain = self.plan.chain
         return chain is not None and len(chain.lasting) < len(chain.imputers)
-
-    @property
-    def _clipped(self) -> float:
-        return 0.0 if self.plan.chain is None else self.plan.chain.tally.clipped
 
     def _begun_anew(self, key: Key, loaded: LoadedGroup, store: StateStore) -> list[Delta]:
         """All that the group held leaves: its clock ran ahead. What that was comes again, or is held."""

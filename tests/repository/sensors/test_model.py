@@ -183,10 +183,10 @@ def test_a_rule_about_the_recent_past_finds_what_the_same_sensor_has_read():
         {"sensor": "x", "t": 30, "heat": None, "damp": 5.5, "light": 0.0},  # all are
     ]
     found = fl.impute.distributions(rows, QUERY, repository).to_pandas()
-    recent = found[found["time"] < 20]
+    recent = found[found["t"] < 20]
     assert recent["value"].tolist() == [1.0, 3.0]
     assert set(recent["rule"]) == {str(parse(rule))}
-    assert set(found[found["time"] == 30]["rule"]) != {str(parse(rule))}
+    assert set(found[found["t"] == 30]["rule"]) != {str(parse(rule))}
     monitor = fl.Monitor(QUERY, repository)
     monitor.advance(30, rows)
     monitor.check()
@@ -365,7 +365,7 @@ def test_times_may_be_texts(text):
 def test_a_replay_of_the_history_does_not_know_its_end():
     replayed = walks(steps=40, gaps=0.2)
     found = fl.impute.distributions(replayed, QUERY, learnt()).to_pandas()
-    later = found[found["time"] >= 8]
+    later = found[found["t"] >= 8]
     assert (later["rule"] == "sensor's own past").mean() > 0.99
 
 
