@@ -317,11 +317,11 @@ def test_explain_states_why_in_and_why_out():
     assert monitor.explain("top")[0].inside
     monitor.advance(2)
     assert str(monitor.explain("c")[0]).splitlines()[:4] == [
-        "'c' is out of the answer with probability 0.5, which is not above 0.5: 'n' beats it with 0.5; it would enter "
-        "if its v were 3 or more; to know the v of 'n' would move it most, by 0.5 on average.",
+        "'c' is out of the answer with probability 0.5, which is not above 0.5: 'n' beats it with probability 0.5; it "
+        "would enter if its v were 3 or more; to know the v of 'n' would move it most, by 0.5 on average.",
         "  'c' (arrived 0): 'n' (arrived 0) guards it",
         "  beaten by:",
-        "    'n' (arrived 0): beats it with 0.5",
+        "    'n' (arrived 0): with probability 0.5",
     ]
     assert monitor.explain("n")[0].row.values["v"] == ((0.0, 0.5), (3.0, 0.5))
     monitor.advance(5)
@@ -331,6 +331,19 @@ def test_explain_states_why_in_and_why_out():
     assert unknown.sentence.endswith(
         "none came, or it was rejected, or has expired, or a row that lives at least as long surely beats it."
     )
+
+
+def test_the_tables_of_an_explanation_show_what_a_later_reading_changed():
+    was, now = ((1.0, 0.5), (9.0, 0.5)), ((2.0, 0.5), (4.0, 0.5))
+    cell = fl.types.ImputedCell("v", was, "last", now, "a(1) -> v(2)", True, "rules", 3)
+    row = fl.types.UncertainRow({"v": now})
+    why = fl.types.Explanation((), "x", 1, True, "", 0.75, 0.0, row, (), (cell,))
+    dominators, later = (fl.types.Dominator("y", 2, 0.25),), " (at first 1 to 9, by last), still open"
+    assert replace(why, beaten_by=dominators, certainty="likely").tables() == [
+        ("row", [("'x' (arrived 1)", "likely, P = 0.75")]),
+        ("missing", [("v is missing", f"2 to 4, mean 3, by rule a(1) -> v(2), 3 rows of history{later}")]),
+        ("beaten by", [("'y' (arrived 2)", "with probability 0.25")]),
+    ]
 
 
 def test_explain_states_what_is_known_of_a_row_that_is_not_live():

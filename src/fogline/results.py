@@ -7,7 +7,7 @@ oriented: a distribution is a list of (value, weight), its weights adding up to 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from html import escape
@@ -242,10 +242,17 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain JSON values: ids as they are where JSON can hold them, instants as texts."""
-        return {
-            "id": plain(self.id),
-            "arrived": plain(self.arrived),
-            "by": [plain(each) for each in self.by],
+        return self._as_dict(plain)
+
+    def _as_dict(self, shown: Callable[[Any], Any]) -> dict[str, Any]:
+        """All of it; `shown`: how ids, instants and measured values are written."""
+
+        def named(each: Any) -> dict[str, Any]:
+            return {"id": shown(each.id), "arrived": shown(each.arrived)}
+
+        most = self.decisive
+        return named(self) | {
+            "by": [shown(each) for each in self.by],
             "inside": self.inside,
             "certainty": self.certainty,
             "probability": self.probability,
@@ -253,36 +260,28 @@ class Explanation:
             "approximate": self.approximate,
             "reason": self.reason,
             "sentence": self.sentence,
-            "beaten_by": [_named(each) | {"probability": each.probability} for each in self.beaten_by],
+            "beaten_by": [named(each) | {"probability": each.probability} for each in self.beaten_by],
             "imputed": [imputed_dict(each) for each in self.gaps],
-            "outside": [dict(zip(Outside._fields, map(plain, each), strict=True)) for each in self.outside],
+            "outside": [dict(zip(Outside._fields, map(shown, each), strict=True)) for each in self.outside],
             "flips": [
-                _named(each)
+                named(each)
                 | {"attribute": each.attribute, "value": each.value, "side": each.side, "missing": each.missing}
                 | {"to": each.to, "probability": each.probability, "chance": each.chance, "own": each.own}
                 for each in self.flips
             ],
             "decisive": None
-            if self.decisive is None
-            else _named(self.decisive)
-            | {"attribute": self.decisive.attribute, "moves": self.decisive.moves, "own": self.decisive.own},
+            if most is None
+            else named(most) | {"attribute": most.attribute, "moves": most.moves, "own": most.own},
         }
 
-    def tables(self) -> list[tuple[str, list[tuple[str, ...]]]]:
-        """The same as small tables of texts: a title, and rows of cells; only those that have any."""
-        measured = {each.attribute: each for each in self.outside}
+    def tables(self) -> list[tuple[str, list[tuple[str, str]]]]:
+        """The same as small tables of texts: a title, and rows of two cells; only those that have any."""
         chance = f", P = {number(self.probability)}{_error(self.probability_error)}" if self.live else ""
-        verdict = f"{self.certainty or 'out'}{chance}"
-        found: list[tuple[str, list[tuple[str, ...]]]] = [
-            ("row", [(where(self), verdict)]),
-            ("missing", [_imputed(each, measured.get(each.attribute)) for each in self.gaps]),
-            ("beaten by", [(where(each), f"beats it with {number(each.probability)}") for each in self.beaten_by]),
-            ("what would flip it", [_flip(each) for each in self.flips]),
+        parts = self._as_dict(lambda value: value)
+        parts["imputed"] = [
+            each | {"later": _later(cell)} for each, cell in zip(parts["imputed"], self.gaps, strict=True)
         ]
-        if (most := self.decisive) is not None:
-            cell = f"its {most.attribute}" if most.own else f"{most.attribute} of {where(most)}"
-            found.append(("matters most", [(cell, f"would move its probability by {number(most.moves)} on average")]))
-        return [(title, rows) for title, rows in found if rows]
+        return [("row", [(where(self), f"{self.certainty or 'out'}{chance}")]), *tables_of(parts)]
 
     def __str__(self) -> str:
         lines = [self.sentence, *([f"  {where(self)}: {self.reason}"] if self.live else [])]
@@ -401,32 +400,62 @@ def imputed_dict(cell: ImputedCell) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _named(each: Any) -> dict[str, Any]:
-    return {"id": plain(each.id), "arrived": plain(each.arrived)}
-
-
 def _error(error: float) -> str:
     return f" ± {error:.2g}" if error else ""
 
 
-def _imputed(cell: ImputedCell, measured: Outside | None) -> tuple[str, ...]:
-    by = f", by {cell.source}" if cell.source else ""
-    first = "" if cell.first == cell.now else f" (at first {_span(cell.first)}, by {cell.first_by})"
-    later = ", still open" if cell.open else ""
-    what = f"{cell.attribute} is missing" if measured is None else f"{cell.attribute} of {measured}"
-    return what, f"{_span(cell.now)}, mean {number(cell.mean)}{by}{first}{later}"
+# --- As small tables --------------------------------------------------------------------------------------------------
 
 
-def _span(pairs: tuple[tuple[float, float], ...]) -> str:
-    low, high = number(pairs[0][0]), number(pairs[-1][0])
-    return low if low == high else f"{low} to {high}"
+def tables_of(why: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """An explanation, as `to_dict` gives it, as small tables of texts: a title, and rows of two cells; only those that
+    have any."""
+    outside = {each["attribute"]: Outside(**each) for each in why["outside"]}
+    found = [
+        ("missing", [_missing(each, outside.get(each["attribute"])) for each in why["imputed"]]),
+        ("beaten by", [(_named(each), f"with probability {number(each['probability'])}") for each in why["beaten_by"]]),
+        ("what would change it", [_flip(each) for each in why["flips"]]),
+    ]
+    if (most := why["decisive"]) is not None:
+        moves = f"would move its probability by {number(most['moves'])} on average"
+        found.append(("measure first", [(_cell(most), moves)]))
+    return [(title, rows) for title, rows in found if rows]
 
 
-def _flip(flip: Flip) -> tuple[str, ...]:
-    cell = f"its {flip.attribute}" if flip.own else f"{flip.attribute} of {where(flip)}"
-    chance = "" if flip.chance is None else f" (chance {number(flip.chance)})"
-    then = f"{'in' if flip.to else 'out'}, P = {number(flip.probability)}"
-    return f"{cell} {flip.side} {number(flip.value)}", f"{then}{chance}"
+def _named(each: Mapping[str, Any]) -> str:
+    return row_text(each["id"], each["arrived"])
+
+
+def _cell(each: Mapping[str, Any]) -> str:
+    return f"its {each['attribute']}" if each["own"] else f"{each['attribute']} of {_named(each)}"
+
+
+def _missing(cell: Mapping[str, Any], measured: Outside | None) -> tuple[str, str]:
+    by = f"rule {cell['rule']}" if cell["rule"] else cell["imputer"]
+    rows = "" if cell["rows"] is None else f", {count_of(cell['rows'], 'row')} of history"
+    what = f"{cell['attribute']} is missing" if measured is None else f"{cell['attribute']} of {measured}"
+    mean = f"mean {number(cell['mean'])}{by and f', by {by}'}{rows}{cell.get('later', '')}"
+    return what, f"{_span(cell['low'], cell['high'])}, {mean}"
+
+
+def _later(cell: ImputedCell) -> str:
+    """What a later reading of the sensor has changed of a cell, and whether one still may."""
+    first = "" if cell.first == cell.now else f" (at first {_span(*_ends(cell.first))}, by {cell.first_by})"
+    return f"{first}{', still open' if cell.open else ''}"
+
+
+def _ends(pairs: tuple[tuple[float, float], ...]) -> tuple[float, float]:
+    return pairs[0][0], pairs[-1][0]
+
+
+def _span(low: float, high: float) -> str:
+    return number(low) if number(low) == number(high) else f"{number(low)} to {number(high)}"
+
+
+def _flip(flip: Mapping[str, Any]) -> tuple[str, str]:
+    chance = "" if flip["chance"] is None else f" (chance {number(flip['chance'])})"
+    then = f"{'in' if flip['to'] else 'out'}, P = {number(flip['probability'])}"
+    return f"{_cell(flip)} {flip['side']} {number(flip['value'])}", f"{then}{chance}"
 
 
 # --- In one sentence --------------------------------------------------------------------------------------------------
@@ -443,7 +472,12 @@ def number(value: float) -> str:
 
 def where(row: Any) -> str:
     """A row by its id and its arrival, where that is known."""
-    return quoted(row.id) if row.arrived is None else f"{quoted(row.id)} (arrived {row.arrived})"
+    return row_text(row.id, row.arrived)
+
+
+def row_text(id: Any, arrived: Any) -> str:
+    """A row by its id and its arrival, where that is known."""
+    return quoted(id) if arrived is None else f"{quoted(id)} (arrived {arrived})"
 
 
 def sentence_of(row: Explanation) -> str:
@@ -494,7 +528,9 @@ def _beaten_by(row: Explanation) -> str:
     sure = [each for each in row.beaten_by if each.probability >= 1.0]
     if sure:
         return f"{_other(sure[0], row)} surely beats it"
-    named = [f"{_other(each, row)} beats it with {number(each.probability)}" for each in row.beaten_by[:_NAMED]]
+    named = [
+        f"{_other(each, row)} beats it with probability {number(each.probability)}" for each in row.beaten_by[:_NAMED]
+    ]
     return " and ".join(named)
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from fogline.results import Change, Outside, number, plain
-from fogline.show import count_of, quoted
+from fogline.results import Change, number, plain, row_text
+from fogline.show import quoted
 
 _UTC = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?\+00:00")
 _LEFT = {
@@ -54,7 +54,7 @@ class RowStory:
             return f"{quoted(self.id)} is in the answer with probability {number(self.probability)}."
         out = f"{quoted(self.id)} is out of the answer"
         if self.guard is not None:
-            return f"{out}: {_row(*self.guard)} surely beats it, for the rest of its life."
+            return f"{out}: {row_text(*self.guard)} surely beats it, for the rest of its life."
         if self.changes and self.changes[-1].change == "leave":
             return f"{out}: {why_it_left(self.changes[-1])}."
         if self.newer is not None:
@@ -98,7 +98,7 @@ class Story:
 def why_it_left(change: Change) -> str:
     """The reason of a leave, in words."""
     words = _LEFT.get(change.reason or "", "it is not in the answer any more")
-    return words if change.beaten_by is None else f"{_row(*change.beaten_by)} surely beats it"
+    return words if change.beaten_by is None else f"{row_text(*change.beaten_by)} surely beats it"
 
 
 def by_row(changes: Iterable[Change]) -> dict[Key, list[Change]]:
@@ -136,40 +136,3 @@ def in_zone_of(arrived: Any, why: Mapping[str, Any]) -> dict[str, Any]:
     found["decisive"] = None if why["decisive"] is None else shown(why["decisive"])
     found["sentence"] = _UTC.sub(lambda each: local(each[0].removesuffix("+00:00")), why["sentence"])
     return found
-
-
-def tables_of(why: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """An explanation as small tables of texts: a title, and rows of two cells; only those that have any."""
-    outside = {each["attribute"]: Outside(**each) for each in why["outside"]}
-    found = [
-        ("missing", [_missing(each, outside.get(each["attribute"])) for each in why["imputed"]]),
-        ("beaten by", [(_where(each), f"with probability {number(each['probability'])}") for each in why["beaten_by"]]),
-        ("what would change it", [_flip(each) for each in why["flips"]]),
-    ]
-    if (most := why["decisive"]) is not None:
-        cell = f"its {most['attribute']}" if most["own"] else f"{most['attribute']} of {_where(most)}"
-        found.append(("measure first", [(cell, f"would move its probability by {number(most['moves'])} on average")]))
-    return [(title, rows) for title, rows in found if rows]
-
-
-def _where(row: Mapping[str, Any]) -> str:
-    return _row(row["id"], row["arrived"])
-
-
-def _row(id: Any, arrived: Any) -> str:
-    return f"{quoted(id)} (arrived {arrived})"
-
-
-def _missing(cell: Mapping[str, Any], measured: Outside | None) -> tuple[str, str]:
-    low, high = number(cell["low"]), number(cell["high"])
-    by = f"rule {cell['rule']}" if cell["rule"] else cell["imputer"]
-    rows = "" if cell["rows"] is None else f", {count_of(cell['rows'], 'row')} of history"
-    what = f"{cell['attribute']} is missing" if measured is None else f"{cell['attribute']} of {measured}"
-    return what, f"{low if low == high else f'{low} to {high}'}, mean {number(cell['mean'])}{by and f', by {by}'}{rows}"
-
-
-def _flip(flip: Mapping[str, Any]) -> tuple[str, str]:
-    cell = f"its {flip['attribute']}" if flip["own"] else f"{flip['attribute']} of {_where(flip)}"
-    chance = "" if flip["chance"] is None else f" (chance {number(flip['chance'])})"
-    then = f"{'in' if flip['to'] else 'out'}, P = {number(flip['probability'])}"
-    return f"{cell} {flip['side']} {number(flip['value'])}", f"{then}{chance}"

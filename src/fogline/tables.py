@@ -75,7 +75,7 @@ def skyline(
     >>> foggy = [{"price": 50, "rating": [(3.9, 1), (4.3, 3)]}, {"price": 40, "rating": 4.1}]
     >>> print(skyline(foggy, {"price": "min", "rating": "max"}, explain=True)[0]["why"].replace(": ", "\\n"))
     'row 0' is in the answer with probability 0.75
-    its missing rating is likely 3.9 to 4.3; 'row 1' beats it with 0.25.
+    its missing rating is likely 3.9 to 4.3; 'row 1' beats it with probability 0.25.
 
     With a `Query` the answer is an Arrow table: by…, the id, probability, probability_error, attributes, row (its
     label in the index of a pandas frame, its position in any other table); and `certainty` and `stands_for` where these

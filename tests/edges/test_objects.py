@@ -122,7 +122,7 @@ def test_rivals_are_named_by_id_and_arrival():
     assert newest.beaten_by == (("a", 1, 0.25),)
     assert old.beaten_by == (("a", 3, 0.75),)
     assert old.beaten_by[0].arrived == 3
-    assert "; 'a' (arrived 3) beats it with 0.75; " in old.sentence
+    assert "; 'a' (arrived 3) beats it with probability 0.75; " in old.sentence
     assert str(old).splitlines()[1] == "  'a' (arrived 1): 'a' (arrived 3) guards it, for the rest of its life"
 
 

@@ -172,8 +172,8 @@ def test_the_sentence_states_what_carries_a_row_and_what_would_flip_it(repositor
     assert (cell.imputer, cell.rule, cell.rows) == ("rules", "temperature(0.2) -> co2(200)", 16)
     assert monitor.explain("room 12")[0].sentence == (
         "'room 12' is in the answer with probability 0.625: its missing co2 is likely 838 to 924 (rule "
-        "temperature(0.2) -> co2(200), 16 rows of history); 'room 3' beats it with 0.375; it would leave if its co2 "
-        "were 870 or less; to know its co2 would move it most, by 0.4688 on average."
+        "temperature(0.2) -> co2(200), 16 rows of history); 'room 3' beats it with probability 0.375; it would leave "
+        "if its co2 were 870 or less; to know its co2 would move it most, by 0.4688 on average."
     )
     assert monitor.explain("room 3")[0].sentence == (
         "'room 3' is in the answer under every value that was imputed: no row beats it; it would leave if its "
@@ -194,9 +194,9 @@ def test_the_sentence_of_a_row_that_is_out_states_who_keeps_it_out():
         "'c' is out of the answer: 'b' surely beats it; it would enter if its oxygen were below 17."
     )
     assert monitor.explain("b")[0].sentence == (
-        "'b' is in the answer with probability 0.875: its missing oxygen is likely 17 to 19; 'a' beats it with 0.125; "
-        "it would leave if its oxygen were 21 or more; to know the oxygen of 'a' would move it most, by 0.1875 on "
-        "average."
+        "'b' is in the answer with probability 0.875: its missing oxygen is likely 17 to 19; 'a' beats it with "
+        "probability 0.125; it would leave if its oxygen were 21 or more; to know the oxygen of 'a' would move it "
+        "most, by 0.1875 on average."
     )
     monitor.advance(5)
     assert (

@@ -144,8 +144,8 @@ def show(story: Story, id: str, most: int) -> None:
 
 def lines_of(row: RowStory, most: int) -> list[str]:
     """What became of a row, in words: a sentence, then small tables, then its newest changes."""
+    from fogline.results import tables_of
     from fogline.show import quoted
-    from fogline.story import tables_of
 
     group = f", of {', '.join(map(quoted, row.by))}" if row.by else ""
     lines = [row.sentence, f"  arrived {_instant(row.arrived)}{group}"]
