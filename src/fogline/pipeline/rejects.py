@@ -79,7 +79,7 @@ def rejected_for_gaps(reasons: Counter[str]) -> str | None:
     """A sentence, if rows with gaps were rejected since there is no repository.
 
     >>> str(rejected_for_gaps(Counter({f"'gas' is missing, {NO_REPOSITORY}": 8})))[:68]
-    "Rows with missing values are rejected, since there is no repository "
+    'Rows with missing values are rejected, since there is no repository '
     """
     reason = next((reason for reason in reasons if reason.endswith(NO_REPOSITORY)), None)
     return (
