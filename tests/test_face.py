@@ -144,7 +144,7 @@ def test_monitors_in_several_threads_use_one_repository():
         (lambda: fl.Monitor(QUERY, "plant.repo"), r"not str; give Repository\.load\('plant\.repo'\)"),
         (lambda: fl.Monitor(QUERY, QUERY), r"not Query; give Repository\.fit\(history, query\)"),
         (lambda: fl.Monitor("query.yaml"), r"not str; give Query\.load\('query\.yaml'\)"),
-        (lambda: fl.Monitor(ASKED), "not dict"),
+        (lambda: fl.Monitor(ASKED), r"not dict; give Query\.from_dict\(…\)\."),
         (lambda: fl.Monitor([QUERY]), "not list; give one; fl.run and fl.spark.watch answer several by their names"),
         (
             lambda: fl.Monitor({"gas": QUERY}),

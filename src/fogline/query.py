@@ -312,6 +312,8 @@ def must_be_query(given: object, who: str) -> None:
     way = "give Query(…) or Query.load(path)"
     if isinstance(given, str | PathLike):
         way = f"give Query.load({str(given)!r})"
+    elif isinstance(given, Mapping) and not any(isinstance(each, Query) for each in given.values()):
+        way = "give Query.from_dict(…)"  # a query's fields
     elif isinstance(given, Mapping):
         way = "fl.run and fl.spark.watch answer several queries by their names; give one of them"
     elif isinstance(given, Iterable):

@@ -242,7 +242,7 @@ def test_what_goes_wrong_in_a_worker_is_reported_in_words(spark, tmp_path):
 
 
 def test_what_is_no_query_or_no_fitting_repository_is_refused_at_once():
-    with pytest.raises(FoglineError, match="register takes is a Query, not dict"):
+    with pytest.raises(FoglineError, match=r"register takes is a Query, not dict; give Query\.from_dict\("):
         register(None, {"attributes": {"x": "max"}})
     repository = fl.Repository.fit(a_table(0, 50), a_query(), rules=RULES)
     with pytest.raises(FoglineError, match="imputes x, y, z, not w"):
