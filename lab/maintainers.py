@@ -139,7 +139,7 @@ class LiveSet:
     def __init__(self, query: Query) -> None:
         self.group = WindowGroup(len(query.names), query.alpha, None, MOST_EXACT)
         self.judging = Stopwatch()
-        self.group.live.settled = self.judging.add
+        self.group.live.on_judged = self.judging.add
         self.clock, self.spent = -np.inf, TickTimes()
 
     def advance(self, now: float, rows: Batch) -> TickAnswer:

@@ -31,7 +31,7 @@ from fogline.monitor import Monitor
 from fogline.query import Query
 from fogline.repository.repository import Repository
 from fogline.repository.rules import as_rules
-from fogline.rows.changes import Key
+from fogline.rows.changes import GroupKey
 from fogline.rows.names import Kinds
 from fogline.rows.reader import Decoded, Reader
 from lab.case import ID, Case, LabError, matrix
@@ -109,7 +109,7 @@ class TimedChain(Chain):
     """
 
     def __init__(self, chain: Chain, spent: Stopwatch) -> None:
-        super().__init__(chain.imputers, chain.query, chain.sensors, values=chain.most, own=chain.own)
+        super().__init__(chain.imputers, chain.query, chain.sensors, most=chain.most, own=chain.own)
         self.spent = spent
         self.fills: list[tuple[float, float]] = []  # when each call of `fill` began, and its seconds
 
@@ -142,12 +142,12 @@ class TimedMonitor(Monitor):
     def _read(self, rows: Any) -> Decoded | None:
         return self.border.around(super()._read)(rows)
 
-    def _report(self, deltas: list[tuple[Key, Delta]]) -> pa.Table:
+    def _report(self, deltas: list[tuple[GroupKey, Delta]]) -> pa.Table:
         return self.border.around(super()._report)(deltas)
 
     def _new_group(self) -> Group:
         group = super()._new_group()
-        group.live.settled = self._judged
+        group.live.on_judged = self._judged
         return group
 
     def _judged(self, seconds: float) -> None:

@@ -23,7 +23,7 @@ Slots32 = NDArray[np.int32]  # slots, where there are many
 Objects = NDArray[Any]
 
 ONE, BOUNDS_ONLY = -1, -2  # the start of a cell that has no list of values …
-SETTLED = float("inf")  # kept for imputers of a row about which none is asked again
+ASKED_NO_MORE = float("inf")  # kept for imputers of a row about which none is asked again
 SHARED = -3  # … or whose list many rows share: the live set holds it once
 CHANGES = ("enter", "leave", "update")  # by number
 ENTER, LEAVE, UPDATE = 0, 1, 2
@@ -326,8 +326,8 @@ class Delta(NamedTuple):
     within: Floats  # (n,) how far the truth may lie from the probability; 0: it is exact
     raw: Floats  # (n, d)
     reason: Ints  # (n,) why it left, see REASONS
-    rival: Any = None  # (n,) the id of the row that surely beats it, if that is why; None: so it is of none
-    rival_time: Floats | None = None  # (n,) the arrival of that row; NaN: there is none
+    dominator: Any = None  # (n,) the id of the row that surely beats it, if that is why; None: so it is of none
+    dominator_time: Floats | None = None  # (n,) the arrival of that row; NaN: there is none
 
 
 def objects(values: Sequence[Any]) -> Objects:

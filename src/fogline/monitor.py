@@ -36,7 +36,7 @@ from fogline.query import Query, must_be_query
 from fogline.repository.repository import Repository, must_be_repository
 from fogline.results import Explanation, Node, Reject
 from fogline.rows.cells import REAL
-from fogline.rows.changes import Key, Tables
+from fogline.rows.changes import GroupKey, Tables
 from fogline.rows.clock import (
     INTEGER,
     instant,
@@ -106,7 +106,7 @@ class Monitor:
         threads()  # an error now, and not in the midst of the first large tick
         asked = None if imputer is None else as_imputer(imputer, query)
         self.query, self.repository, self.imputer = query, repository, imputer
-        self._how = remember, hindsight, eager
+        self._options = remember, hindsight, eager
         self.chain: Chain | None = chain_of(repository, query, asked, remember=remember, hindsight=hindsight)
         scoring = remember and imputer is None  # imputers of the user's own are not scored
         self.intake = Intake(self.chain, eager=eager, scoring=scoring)
@@ -114,11 +114,11 @@ class Monitor:
         self.clock = -np.inf
         self.shown: pa.DataType | None = None  # the kind of the last `now`
         self.kinds = Kinds()
-        self.groups: dict[Key, Group] = {}
+        self.groups: dict[GroupKey, Group] = {}
         self.rejects: deque[Reject] = deque(maxlen=KEPT_REJECTS)
         self.warned: set[str] | None = set()  # kinds of reasons for which rows were rejected; None: it does not warn
         self.counts = {"rows": 0, "rejected": 0, "outside_limits": 0, "incomplete": 0}
-        self.past: dict[str, int] = {}  # counters of groups that are gone
+        self.counts_of_gone: dict[str, int] = {}  # the same of groups that are gone
         also = None if imputer is not None else () if repository is None else repository.determinants
         self._reader, self._tables = Reader(query, also=also), Tables(query)
         self._answers = Answers(query)
@@ -192,14 +192,14 @@ class Monitor:
         return self.snapshot(), list(self.rejects)
 
     def _put_back(self, saved: bytes, rejects: list[Reject]) -> None:
-        before = restore_monitor(saved, self.query, self.repository, self._made)
+        before = restore_monitor(saved, self.query, self.repository, self._fresh)
         self.chain, self.intake, self.groups = before.chain, before.intake, before.groups
-        self.counts, self.past = before.counts, before.past
+        self.counts, self.counts_of_gone = before.counts, before.counts_of_gone
         self.clock, self.rejects = before.clock, deque(rejects, KEPT_REJECTS)
 
-    def _made(self, exact_limit: int) -> Monitor:
+    def _fresh(self, exact_limit: int) -> Monitor:
         """A monitor as this one was when it was made."""
-        remember, hindsight, eager = self._how
+        remember, hindsight, eager = self._options
         return Monitor(
             self.query, self.repository, exact_limit=exact_limit, eager=eager, imputer=self.imputer, remember=remember,
             hindsight=hindsight,
@@ -210,16 +210,16 @@ class Monitor:
         frame = None if rows is None else opened(rows)
         return self._reader.read(frame, self.kinds) if frame is not None and frame.length else None
 
-    def _report(self, deltas: list[tuple[Key, Delta]]) -> pa.Table:
+    def _report(self, deltas: list[tuple[GroupKey, Delta]]) -> pa.Table:
         """The table of changes."""
         return self._tables.build(deltas, self.kinds)
 
-    def _step(self, until: float, come: dict[Key, Incoming], ticks: bool) -> list[tuple[Key, Delta]]:
-        """What comes to each group, and time, change so much in the answer up to then."""
+    def _step(self, until: float, come: dict[GroupKey, Incoming], ticks: bool) -> list[tuple[GroupKey, Delta]]:
+        """Open groups that rows came for, advance every group to `until`, and return the changes in order of time."""
         for key, part in come.items():
             if key not in self.groups and (part.rows is not None or part.removals is not None):
                 self.groups[key] = self._new_group()
-        deltas: list[tuple[Key, Delta]] = []
+        deltas: list[tuple[GroupKey, Delta]] = []
         for key, group in self.groups.items():
             found = group.advance(self.clock, until, come.get(key, NOTHING), ticks)
             deltas += [(key, delta) for delta in found]
@@ -263,23 +263,23 @@ class Monitor:
         groups = list(self.groups.values())
         sizes = [measure(group) for group in groups]
         names = sizes[0] if sizes else measure(self._new_group())
-        totals = {name: self.past.get(name, 0) + sum(size[name] for size in sizes) for name in names}
+        totals = {name: self.counts_of_gone.get(name, 0) + sum(size[name] for size in sizes) for name in names}
         scores = self.scores()
         judged = {"scored": sum(each.cells for each in scores), "doubtful": sum(s.worse or s.drifts for s in scores)}
         judged["wrongly_sure"] = len({(s.attribute, s.rule) for s in self.scores_by_age() if s.wrongly_sure})
         tally = Tally() if self.chain is None else self.chain.tally
-        state = None if self.intake is None else self.intake.state
+        state = self.intake.state
         hindsight = {"revised_cells": tally.revised, "clipped": tally.clipped, "unwatched": state.lost if state else 0}
         sensors = {"sensors": len(state.number) if state else 0, "sensors_forgotten": state.forgotten if state else 0}
         return {**self.counts, **judged, "groups": len(groups), **totals, **hindsight, **sensors}
 
     def scores(self) -> list[Score]:
         """How well missing values are imputed, by which rule, as seen on values that were hidden for a moment."""
-        return [] if self.intake is None else listed(self.intake.scored, self.repository)
+        return listed(self.intake.scored, self.repository)
 
     def scores_by_age(self) -> list[Score]:
         """The same by how old the attribute's last value was: is what is imputed rightly less sure then?"""
-        return [] if self.intake is None else by_age(self.intake.scored)
+        return by_age(self.intake.scored)
 
     def tree(self) -> list[Node]:
         """The skyline tree: which row guards which. O(live²).
@@ -312,7 +312,7 @@ class Monitor:
         "'b' is out of the answer: a row that lives at least as long surely beats it."
         """
         found = named(id, self.groups)
-        slots: dict[Key, list[int]] = {}
+        slots: dict[GroupKey, list[int]] = {}
         for key, slot in found:
             slots.setdefault(key, []).append(slot)
         if not found:
@@ -416,13 +416,12 @@ class Monitor:
 
     def _refuse_future(self, read: Decoded, until: float) -> None:
         """`now` is the caller's: a row that is later cannot have arrived, and is rejected by name."""
-        rows = read
-        if rows.refused or extent(rows.arrived)[1] > until:
+        if read.refused or extent(read.arrived)[1] > until:
             kind = read.kinds.time
-            for i in np.flatnonzero(rows.arrived > until).tolist():
-                if i not in rows.refused:
-                    times = time_text(rows.arrived[i], kind), time_text(until, kind)
-                    rows.refused[i] = f"its time, {times[0]}, is later than now, {times[1]}"
+            for i in np.flatnonzero(read.arrived > until).tolist():
+                if i not in read.refused:
+                    times = time_text(read.arrived[i], kind), time_text(until, kind)
+                    read.refused[i] = f"its time, {times[0]}, is later than now, {times[1]}"
 
     def _reveal(self) -> None:
         for group in self.groups.values():
@@ -435,7 +434,7 @@ class Monitor:
             if not (group.live.alive or group.newest >= self.clock or group.remembers):
                 del self.groups[key]
                 for name, number in measure(group).items():
-                    self.past[name] = self.past.get(name, 0) + number
+                    self.counts_of_gone[name] = self.counts_of_gone.get(name, 0) + number
 
     def _show(self, value: float) -> Any:
         return show_time(value, self.kinds.time)

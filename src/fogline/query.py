@@ -188,11 +188,6 @@ class Query:
         return None if self.lifetime is None else "number" if is_number(self.lifetime) else "timestamp"
 
     @property
-    def lifetime_us(self) -> int | None:
-        """The lifetime in microseconds, when it is a duration."""
-        return None if self.lifetime is None or is_number(self.lifetime) else duration(self.lifetime)
-
-    @property
     def gone_column(self) -> str | None:
         """The column that shows which rows are removals."""
         return self.gone if self.gone is None or isinstance(self.gone, str) else next(iter(self.gone))

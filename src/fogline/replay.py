@@ -104,7 +104,7 @@ def _guard(monitor: Monitor, key: tuple[Any, ...], row: Live, slot: int) -> tupl
     alive = s.by_key(s.alive())
     there = bool(np.any((c.arrived[alive] == arrived) & (s.id[alive] == name)))
     window = group.window
-    if there or not (expires > monitor.clock if window is None else window.known([name], np.array([arrived]))[0]):
+    if there or not (expires > monitor.clock if window is None else window.holds([name], np.array([arrived]))[0]):
         return None
     sure = alive[which_dominate(s.uncertain.lo[alive], row.slots.uncertain.hi[slot])]
     return (s.id[sure[0]], monitor._show(c.arrived[sure[0]])) if len(sure) else None

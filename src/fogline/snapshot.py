@@ -38,11 +38,11 @@ def save_monitor(monitor: Monitor) -> bytes:
         "clock": monitor.clock,
         "places": monitor.exact_limit,
         "counts": monitor.counts,
-        "past": monitor.past,
+        "past": monitor.counts_of_gone,
         "hindsight": _hindsight(monitor),
-        "eager": monitor.intake is not None and monitor.intake.eager,
+        "eager": monitor.intake.eager,
         "tally": [0, 0.0] if monitor.chain is None else [monitor.chain.tally.revised, monitor.chain.tally.clipped],
-        "scores": [] if monitor.intake is None else to_plain(monitor.intake.scored),
+        "scores": to_plain(monitor.intake.scored),
         "groups": [save_group(group) for group in monitor.groups.values()],
     }
     arrays = join_groups(list(monitor.groups.values()), len(monitor.query.names), monitor.kinds.id)
@@ -86,18 +86,17 @@ def _restored(
         )
     if state is not None:
         state.load(arrays["sensors"].tobytes())
-    monitor.clock, monitor.counts, monitor.past = header["clock"], header["counts"], header["past"]
+    monitor.clock, monitor.counts, monitor.counts_of_gone = header["clock"], header["counts"], header["past"]
     if monitor.chain is not None:
         monitor.chain.tally = Tally(*header["tally"])
-    if monitor.intake is not None:
-        monitor.intake.scored = from_plain(header["scores"])
-        monitor.intake.eager = header.get("eager", False)  # snapshots of before do not state it
+    monitor.intake.scored = from_plain(header["scores"])
+    monitor.intake.eager = header.get("eager", False)  # snapshots of before do not state it
     _restore_groups(monitor, header, arrays)
     return monitor
 
 
 def _state(monitor: Monitor) -> SensorState | None:
-    return None if monitor.intake is None else monitor.intake.state
+    return monitor.intake.state
 
 
 def _hindsight(monitor: Monitor) -> bool:

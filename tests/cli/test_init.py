@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import fogline as fl
 from fogline.cli import app, init
 from fogline.cli.guess import guess
+from fogline.query import duration
 from tests.real_sets import real_sets
 
 
@@ -81,7 +82,7 @@ def test_from_a_file_to_a_plan_by_the_commands_that_it_prints(place):
     assert "heat: max  # a guess: write min if less is better\n" in text
     assert "cost: min\n" in text
     query = fl.Query.load("query.yaml")
-    assert (query.id, query.time, query.lifetime_us, dict(query.attributes)) == (
+    assert (query.id, query.time, duration(query.lifetime), dict(query.attributes)) == (
         "device", "when", 600_000_000, {"heat": "max", "cost": "min"},
     )  # fmt: skip
     commands = [line.split()[1:] for line in printed.splitlines() if line.startswith("  fogline ")]
@@ -115,7 +116,7 @@ def test_on_a_terminal_it_asks(place, monkeypatch):
     monkeypatch.setattr(init, "_on_a_terminal", lambda: True)
     run("init", "rows.parquet", given="\nwho\nwhen\nmin\nskip\n2 hours\n")
     query = fl.Query.load("query.yaml")
-    assert (dict(query.attributes), query.lifetime_us, query.id) == ({"heat": "min"}, 7_200_000_000, "device")
+    assert (dict(query.attributes), duration(query.lifetime), query.id) == ({"heat": "min"}, 7_200_000_000, "device")
 
 
 def test_names_are_quoted_where_yaml_needs_it(place):

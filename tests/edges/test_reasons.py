@@ -25,7 +25,7 @@ def row(name: Any, t: int, x: Any, y: Any = 0, **more: Any) -> dict[str, Any]:
 
 
 def leaves(table: pa.Table) -> list[tuple[Any, ...]]:
-    """(time, id, reason, rival, rival_time) of those that left."""
+    """(time, id, reason, dominator, dominator_time) of those that left."""
     names = ("time", "id", "reason", "beaten_by", "beaten_by_time")
     return [tuple(each[name] for name in names) for each in table.to_pylist() if each["change"] == "leave"]
 

@@ -44,7 +44,7 @@ def test_a_late_row_is_a_copy_if_and_only_if_one_of_its_id_and_time_is_there(fir
 @pytest.mark.parametrize("window", WINDOWS, ids=["lifetime", "last"])
 def test_all_late_rows_of_a_call_are_looked_up_at_once(window, monkeypatch):
     looked: list[int] = []
-    alive, keys = Slots.alive, CountWindow.known
+    alive, keys = Slots.alive, CountWindow.holds
 
     def counted(self):
         looked.append(1)
@@ -64,7 +64,7 @@ def test_all_late_rows_of_a_call_are_looked_up_at_once(window, monkeypatch):
         return len(looked)
 
     monkeypatch.setattr(Slots, "alive", counted)
-    monkeypatch.setattr(CountWindow, "known", counted_keys)
+    monkeypatch.setattr(CountWindow, "holds", counted_keys)
     assert work(300) == work(3)
 
 

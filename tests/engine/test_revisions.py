@@ -162,8 +162,8 @@ def reasons_hold(deltas, window):
     """Why rows left, as the oracle sees it; of those that surely beat a row any may be named, for boxes decide that."""
     for delta in deltas:
         none = np.full(len(delta.id), None)
-        rivals = delta.rival if delta.rival is not None else none
-        times = delta.rival_time if delta.rival is not None else none
+        rivals = delta.dominator if delta.dominator is not None else none
+        times = delta.dominator_time if delta.dominator is not None else none
         for k in np.flatnonzero(delta.change == LEAVE):
             here = [c for c in window if (c.id, c.arrived) == (delta.id[k], delta.arrived[k])]
             sure = [(g.id, g.arrived) for c in here for g in window if g is not c and oracle.chance(g, c) == 1]

@@ -28,7 +28,7 @@ from fogline.pipeline.runner import GroupRunner, Runners
 from fogline.pipeline.sensors import SensorStage
 from fogline.pipeline.shard import Shard
 from fogline.pipeline.stages import Pruned, dealt, of_query, pruned
-from fogline.rows.names import Key
+from fogline.rows.names import KeyText
 from fogline.state.store import MemoryStore
 from tests.contracts import DISTRIBUTION, as_arrow, query_of
 from tests.strategies import Stream
@@ -43,9 +43,9 @@ def plan_of(stream: Stream, schema: pa.Schema, **how: Any) -> Plan:
     return make_plan(query_of(stream), schema, **how)
 
 
-def pruned_rows(plan: Plan, table: pa.Table, **sizes: Any) -> dict[Key, list[GroupRows]]:
+def pruned_rows(plan: Plan, table: pa.Table, **sizes: Any) -> dict[KeyText, list[GroupRows]]:
     """What pruning leaves of a table, by groups."""
-    out: dict[Key, list[GroupRows]] = {}
+    out: dict[KeyText, list[GroupRows]] = {}
     for chunk in pruned(Plans.alone(plan), table.to_batches(), **sizes):
         for key, rows in chunk.groups:
             out.setdefault(key, []).append(rows)
@@ -72,7 +72,7 @@ class Taken:
 
 def take(
     plan: Plan,
-    key: Key,
+    key: KeyText,
     state: MemoryStore | None,
     come: Sequence[GroupRows] = (),
     *,
@@ -146,7 +146,7 @@ class Engine:
     def batch(self, partitions: Sequence[pa.Table]) -> Journal:
         """One micro-batch; returns what is reported in it."""
         self.watermark, journal = self.newest, Journal()
-        come: dict[Any, dict[Key, list[GroupRows]]] = {}
+        come: dict[Any, dict[KeyText, list[GroupRows]]] = {}
         for chunk in self._pruned(partitions):
             for shard, query, groups in chunk.by_shard():
                 for key, rows in groups:
@@ -176,7 +176,7 @@ class Engine:
             store = self.readings.setdefault(bucket, MemoryStore())
             yield Pruned(shared, SensorStage(shared.plan, self.small).take(own, some, store))
 
-    def _place(self, shard: int, name: str | None, key: Key) -> Any:
+    def _place(self, shard: int, name: str | None, key: KeyText) -> Any:
         """Where a group lies: alone."""
         return f"{name or ''}{key}"
 
@@ -186,12 +186,12 @@ class Engine:
         return next(first for each, first in zip(self.plans.named, self.plans.first_shards, strict=False)
                     if each.name == name)  # fmt: skip
 
-    def _take(self, place: Any, come: dict[Key, list[GroupRows]], watermark: int | None) -> Journal:
+    def _take(self, place: Any, come: dict[KeyText, list[GroupRows]], watermark: int | None) -> Journal:
         self.turn += 1  # sometimes the group is cached, sometimes it is loaded
         with apart(cached=bool(self.turn % 3)) if self.at_hand else nullcontext():
             return self._step(place, self._shard_of(place), come, watermark)
 
-    def _step(self, place: Any, number: int, come: dict[Key, list[GroupRows]], watermark: int | None) -> Journal:
+    def _step(self, place: Any, number: int, come: dict[KeyText, list[GroupRows]], watermark: int | None) -> Journal:
         store, runners = self.stores.setdefault(place, MemoryStore()), Runners(self.plans)
         shard = Shard(runners.of_shard(number), store)
         journal = [part for report in shard.take(come, watermark) for part in runners.named(number, report)]
@@ -209,10 +209,10 @@ class Engine:
 class ShardEngine(Engine):
     """Does the same with groups that lie together on shards."""
 
-    def _place(self, shard: int, name: str | None, key: Key) -> Any:
+    def _place(self, shard: int, name: str | None, key: KeyText) -> Any:
         return shard
 
-    def _take(self, place: Any, come: dict[Key, list[GroupRows]], watermark: int | None) -> Journal:
+    def _take(self, place: Any, come: dict[KeyText, list[GroupRows]], watermark: int | None) -> Journal:
         return self._step(place, place, come, watermark)
 
 

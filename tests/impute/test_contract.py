@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fogline.arrays import ONE, SETTLED, Distributions, Floats, Revisions, empty_rows, objects
+from fogline.arrays import ASKED_NO_MORE, ONE, Distributions, Floats, Revisions, empty_rows, objects
 from fogline.impute import knn
 from fogline.impute.chain import Chain, chain_of, fillers
 from fogline.impute.own import Function
@@ -224,7 +224,7 @@ def test_what_is_kept_is_as_wide_as_promised_and_enough(name):
     imputer, rows = everything()[name]
     known = imputer.look(rows)
     assert known.shape == (len(rows.values), imputer.width)
-    assert not (known == SETTLED).any()
+    assert not (known == ASKED_NO_MORE).any()
     if imputer.lasting:  # another look in between changes nothing
         j = int(rows.missing.sum(axis=0).argmax())
         before = imputer.bounds(known, j)

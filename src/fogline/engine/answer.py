@@ -25,7 +25,7 @@ from fogline.kernels.states import IN, OUT
 from fogline.kernels.static import CERTAIN, IMPOSSIBLE, chances_of, fronts_of
 from fogline.kernels.uncertain import ends
 from fogline.query import OF_CHANGES, TOLERANCE, Query, is_number
-from fogline.rows.changes import Key, Tables
+from fogline.rows.changes import GroupKey, Tables
 from fogline.rows.names import Kinds
 
 CERTAINTIES = ("certain", "likely", "possible")
@@ -37,15 +37,15 @@ class Answers:
 
     def __init__(self, query: Query) -> None:
         self.query, self.tables = query, Tables(query)
-        self.given: dict[Key, frozenset[tuple[Any, ...]]] = {}
+        self.given: dict[GroupKey, frozenset[tuple[Any, ...]]] = {}
 
     def table(
-        self, groups: Mapping[Key, Live], kinds: Kinds, certainty: str, alpha: float | None, top: int | None
+        self, groups: Mapping[GroupKey, Live], kinds: Kinds, certainty: str, alpha: float | None, top: int | None
     ) -> pa.Table:
         """See `Monitor.answer`."""
         check_certainty(certainty)
         check_alpha(alpha, self.query.alpha)
-        parts: list[tuple[Key, Delta]] = []
+        parts: list[tuple[GroupKey, Delta]] = []
         certain: list[Objects] = [np.empty(0, object)]
         counts: list[Ints] = [np.empty(0, np.int64)]
         if top is not None:

@@ -26,7 +26,7 @@ from fogline.errors import FoglineError
 from fogline.kernels.states import OUT
 from fogline.kernels.what_if import UNIT, expected_changes
 from fogline.query import Query
-from fogline.rows.changes import Key
+from fogline.rows.changes import GroupKey
 from fogline.rows.clock import time_text, write_times
 from fogline.rows.names import Kinds
 
@@ -81,7 +81,7 @@ class AskedCell(NamedTuple):
     mean: float
 
 
-def questions(groups: Sequence[tuple[Key, Live]], k: int, query: Query, kinds: Kinds) -> pa.Table:
+def questions(groups: Sequence[tuple[GroupKey, Live]], k: int, query: Query, kinds: Kinds) -> pa.Table:
     """The k cells of all these groups that would change their answers most, as a table.
 
     Columns: by…, the id, the row's own time, attribute, changes, low, high, mean (as the user sees values), sentence.

@@ -338,7 +338,7 @@ class Current(Live):
         self.slots.look_at_order()
 
     def judge_due(self, which: Ints) -> None:
-        """Judge the rows that wait for it, without a tick."""
+        """Judge the rows that wait for it, without a tick; `which` is its one group."""
         self._work(self._nothing, NONE_LEAVES, report=False)
 
     def reveal(self) -> None:

@@ -98,7 +98,7 @@ class Group(ABC):
         """What comes in the order of its ticks, and where each of these lies; what is late is counted."""
         if extent(time)[0] < clock:
             self.late += int(np.count_nonzero(time < clock))
-            time = np.maximum(time, clock)
+            time = taken_at(time, clock)
         order, where = by_instant(time)
         return part_of(come, order), where
 
@@ -108,7 +108,7 @@ class Group(ABC):
         for time in (None if rows is None else rows.arrived, None if removals is None else removals.time):
             self.late += 0 if time is None else int(np.count_nonzero(time < clock))
         if any(each is not None for each in come) or (self.window is None and self.live.next_expiry <= now):
-            yield now, come if rows is None else come._replace(rows=self.in_order(rows))
+            yield now, come if rows is None else come._replace(rows=self.for_one_tick(rows))
 
     def _expiries(self, until: float, *, including: bool = False) -> Iterator[tuple[float, Incoming]]:
         """The instants before `until` at which rows expire."""
@@ -134,8 +134,8 @@ class Group(ABC):
     def remembered(self) -> tuple[list[Any], Floats]:
         """The ids and times of the last rows that are remembered though they may not be live."""
 
-    def in_order(self, rows: Batch) -> Batch:
-        """The rows of many instants as they are best taken at one."""
+    def for_one_tick(self, rows: Batch) -> Batch:
+        """The rows in the order in which one tick takes them fastest."""
         return rows
 
     def end(self, now: float) -> None:
@@ -164,6 +164,11 @@ class Group(ABC):
     def sizes(self) -> dict[str, int]:
         """How many rows it has, of which kinds."""
         return {name: each[0].item() for name, each in self.live.sizes().items()}
+
+
+def taken_at(time: Floats, clock: float) -> Floats:
+    """(n,) the instants at which rows or removals of these times are taken: what is late, at the clock."""
+    return np.maximum(time, clock)
 
 
 def part_of(come: Timed, which: Ints | slice) -> Timed:
@@ -210,7 +215,7 @@ class WindowGroup(Group):
             rows = rows.part(np.flatnonzero(~gone))
         return self.live.tick(tick, rows, revisions)
 
-    def in_order(self, rows: Batch) -> Batch:
+    def for_one_tick(self, rows: Batch) -> Batch:
         """By expiry: the last to expire is found first then."""
         return rows.part(np.argsort(rows.expires, kind="stable"))
 
@@ -259,7 +264,7 @@ class WindowGroup(Group):
 
     def _still_there(self, ids: Sequence[Any], arrived: Floats) -> Flags:
         if self.window is not None:
-            return self.window.known(ids, arrived)
+            return self.window.holds(ids, arrived)
         s = self.live.slots
         alive = s.alive()
         return named_in(ids, arrived, s.id[alive], s.columns.arrived[alive])
@@ -303,7 +308,7 @@ def advance_all(
             expired += np.bincount(own[gone], minlength=n)
             coming, own = coming.part(~gone), own[~gone]
         begin = np.concatenate(([0], np.cumsum(np.bincount(own, minlength=n))))
-        found.append(in_order(groups, groups.step(which, tick[which], coming, begin), named))
+        found.append(sorted_changes(groups, groups.step(which, tick[which], coming, begin), named))
     if not found:
         return groups.slots.changes[:0], expired, odd
     changes = np.concatenate(found)
@@ -341,7 +346,7 @@ def _ticks(groups: Groups, now: Floats, rows: Batch, group: Ints, odd: Flags) ->
 # --- What changed -----------------------------------------------------------------------------------------------------
 
 
-def in_order(groups: Groups, changes: Changes, named: Named) -> Changes:
+def sorted_changes(groups: Groups, changes: Changes, named: Named) -> Changes:
     """A copy of what the groups' last tick changed, by group, arrival and id, with all dominators that have a name."""
     s, n = groups.slots, len(changes)
     if n > 1:
@@ -352,11 +357,11 @@ def in_order(groups: Groups, changes: Changes, named: Named) -> Changes:
         changes = changes.copy()
     for k, reason in enumerate(changes["reason"].tolist()):
         if reason == DOMINATED_BY and changes["dominator"][k] < 0:
-            changes["dominator"][k] = first_dominator(groups, int(changes["group"][k]), int(changes["slot"][k]), named)
+            changes["dominator"][k] = named_dominator(groups, int(changes["group"][k]), int(changes["slot"][k]), named)
     return changes
 
 
-def first_dominator(groups: Groups, g: int, slot: int, named: Named) -> int:
+def named_dominator(groups: Groups, g: int, slot: int, named: Named) -> int:
     """The first of the open rows that surely dominate the one in a slot, or what that became by a revision.
 
     Slots are the group's own. Negative: there is none.
@@ -375,9 +380,9 @@ def first_dominator(groups: Groups, g: int, slot: int, named: Named) -> int:
 def as_delta(tick: float, changes: Changes, live: Live) -> Delta:
     """What changed at a tick of one group."""
     s = live.slots
-    if live.returned is not None:  # a row that was revised lay elsewhere: see `first_dominator`
+    if live.returned is not None:  # a row that was revised lay elsewhere: see `named_dominator`
         changes["dominator"][changes["reason"] == DOMINATED_BY] = NO_DOMINATOR
-    changes = in_order(live, changes, list)
+    changes = sorted_changes(live, changes, list)
     return s.delta(changes["slot"], tick, columns_of(changes), changes["dominator"])
 
 

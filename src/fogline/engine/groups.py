@@ -117,7 +117,8 @@ class Groups:
         self.fill = fill  # makes distributions of bounds, when it comes to that
         self.limits = limits_of(alpha, instances)
         self.slots = self._new_slots(d, known, shared, groups)
-        self.settled: Callable[[float], None] | None = None  # is given the seconds that judging took: then in two calls
+        self.on_judged: Callable[[float], None] | None = None
+        """For measuring: is given the seconds that judging took, which is then a call of its own."""
         self._nothing = no_rows(d)
         self._all, self._none = np.arange(groups), np.zeros(groups + 1, np.int64)  # all groups; rows of none
         self._unscreened = np.zeros(groups, np.bool_)
@@ -150,7 +151,7 @@ class Groups:
         `now`: of these groups; empty: they go on at the same instant. `coming`: the rows as kernels see them.
         """
         s, end, began = self.slots, 0, None
-        work = Work(which, now, judge=self.settled is None, report=report, met=False)
+        work = Work(which, now, judge=self.on_judged is None, report=report, met=False)
         if len(rows.arrived) >= bulk.ROWS and len(self._all) == 1 and work.judge:
             s.of.now[:] = now
             rows, coming = bulk.meet(self, rows, coming)
@@ -161,8 +162,8 @@ class Groups:
             most, end = kernels.tick(s.seen(), coming, work, self.limits, s.changes, end, s.distributed)
             s.name(rows, work.which)
             if most == kernels.DONE:
-                if began is not None and self.settled is not None:
-                    self.settled(perf_counter() - began)
+                if began is not None and self.on_judged is not None:
+                    self.on_judged(perf_counter() - began)
                 return s.changes[:end]
             if most == kernels.MET:
                 began = perf_counter()
@@ -175,7 +176,7 @@ class Groups:
         """
         s, which = self.slots, work.which
         left = s.groups["left"][which]
-        crowded = which if most == kernels.MET and self.settled is None else which[left == kernels.CROWD]
+        crowded = which if most == kernels.MET and self.on_judged is None else which[left == kernels.CROWD]
         heavy = [g for g in crowded.tolist() if bulk.settle(self, g)]
         for g in heavy + which[left == kernels.BRACKET].tolist():
             self._judge_heavy(g)

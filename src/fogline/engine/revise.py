@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fogline.arrays import BOUNDS_ONLY, SETTLED, Batch, Flags, Floats, Ints, Objects, Revisions, UncertainRows
+from fogline.arrays import ASKED_NO_MORE, BOUNDS_ONLY, Batch, Flags, Floats, Ints, Objects, Revisions, UncertainRows
 from fogline.engine.slots import NO_SLOTS, Slots
 from fogline.errors import FoglineError
 from fogline.kernels.states import DEAD, IS_GONE, OUT
@@ -82,7 +82,7 @@ def revise(slots: Slots, now: float, rows: Batch | None, revisions: Revisions, f
 def _same_names(
     arrived: Floats, expires: Floats, now: float, ids: Objects, known: Floats, revisions: Revisions
 ) -> tuple[Ints, Ints]:
-    """Which rows, neither expired nor settled for good, a revision names by arrival and id, and which one that is.
+    """Which rows, neither expired nor asked about no more, a revision names by arrival and id, and which one that is.
 
     By row; a row may have several, and those are in the order in which they came.
     """
@@ -91,7 +91,7 @@ def _same_names(
     if not len(row):
         return NO_SLOTS, NO_SLOTS
     event = order[at]
-    same = np.flatnonzero((ids[row] == revisions.id[event]) & ~(known[row] == SETTLED).any(axis=1))
+    same = np.flatnonzero((ids[row] == revisions.id[event]) & ~(known[row] == ASKED_NO_MORE).any(axis=1))
     return row[same], event[same]
 
 

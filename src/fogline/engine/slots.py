@@ -230,7 +230,9 @@ class Slots:
         if dominator is None or not (named := dominator >= 0).any():  # nearly always
             return delta
         there = np.where(named, dominator, slot)
-        return delta._replace(rival=names(self.id[there], ~named), rival_time=np.where(named, c.arrived[there], np.nan))
+        return delta._replace(
+            dominator=names(self.id[there], ~named), dominator_time=np.where(named, c.arrived[there], np.nan)
+        )
 
     def means(self, slot: Ints, attribute: Ints) -> Floats:
         """(n,) the means of these cells, larger is better; each has a value, or a list of them."""

@@ -60,7 +60,7 @@ class CountWindow:
             return np.empty(0), np.empty(0, object)
         return np.concatenate([a for a, _ in self.chunks]), np.concatenate([b for _, b in self.chunks])
 
-    def known(self, ids: Sequence[Any], arrived: Floats) -> Flags:
+    def holds(self, ids: Sequence[Any], arrived: Floats) -> Flags:
         """(n,) which of these rows, at least one, stand in the queue. O((rows + N) · log rows)."""
         if len(self.chunks) > 1:
             self.load(self.count, *self.keys())

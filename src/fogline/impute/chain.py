@@ -19,9 +19,9 @@ from typing import NamedTuple
 import numpy as np
 
 from fogline.arrays import (
+    ASKED_NO_MORE,
     BOUNDS_ONLY,
     ONE,
-    SETTLED,
     SHARED,
     Distributions,
     Flags,
@@ -77,7 +77,7 @@ def chain_of(
         *([rules] if repository.rules else []),
         Mean(values, counts) if repository.method == "mean" else Whole(values, counts, repository.values),
     ]
-    return Chain(order, query, sensors, values=repository.values, own=imputer)
+    return Chain(order, query, sensors, most=repository.values, own=imputer)
 
 
 def _sensors(repository: Repository | None, query: Query, remember: bool, hindsight: bool | None) -> SensorModel | None:
@@ -104,7 +104,7 @@ def fillers(chain: Chain, j: int) -> list[str]:
     return [way for each in chain.imputers if (way := with_defaults(each).way(j))]
 
 
-class Answer(NamedTuple):
+class FilledCells(NamedTuple):
     """What one imputer gives for one attribute of some rows."""
 
     attribute: int
@@ -124,8 +124,8 @@ class Tally:
 class Chain:
     """Imputers in the order in which they are asked.
 
-    `sensors`: those whose readings give rows their contexts; None: rows have none. `values`: how many a distribution
-    has at most; those by `own`, the user's imputer, stay as they are.
+    `sensors`: those whose readings give rows their contexts; None: rows have none. `most`: how many values a
+    distribution has at most; those by `own`, the user's imputer, stay as they are.
     """
 
     def __init__(
@@ -134,11 +134,11 @@ class Chain:
         query: Query,
         sensors: SensorModel | None = None,
         *,
-        values: int | None = None,
+        most: int | None = None,
         own: Imputer | None = None,
     ) -> None:
         self.imputers, self.query, self.sensors = tuple(imputers), query, sensors
-        self.most, self.own = values, own
+        self.most, self.own = most, own
         self.signs = np.array(query.signs)
         order = query.names if sensors is None else sensors.names
         self.in_state = np.array([order.index(name) for name in query.names])  # (d,) as sensors number them
@@ -206,7 +206,7 @@ class Chain:
     def undecided(
         self, rows: SensorRows, copies: Copies, needs: Flags | None, read: Flags, version: Ints | None
     ) -> SensorRows:
-        """The rows, of which their sensors decide which count.
+        """The same, with what their sensors need to decide which of them count.
 
         copies: see `rows.names`; needs (n, d): see `needs`; read (n,): rows that may be
         readings; version (n,): orders rows of one instant where only the newest row of each id counts.
@@ -322,10 +322,10 @@ class Chain:
         answers, last = [], self.lasting[-1] if self.lasting else None
         if last is not None and with_defaults(last).constant:
             found = [last.distributions(np.empty((1, 0)), j) for j in range(d)]
-            answers = [Answer(j, row, last, one) for j, one in enumerate(found) if one.size[0] > 1]
+            answers = [FilledCells(j, row, last, one) for j, one in enumerate(found) if one.size[0] > 1]
         return self._write(empty_rows(1, d, 0)._replace(lo=blank, hi=blank.copy()), answers)
 
-    def search(self, known: Floats, gaps: Flags, after: Imputer | None = None) -> Iterator[Answer]:
+    def search(self, known: Floats, gaps: Flags, after: Imputer | None = None) -> Iterator[FilledCells]:
         """The distributions of all missing cells; `after`: by the imputers after this one only."""
         asked = self.lasting[self.lasting.index(after) + 1 :] if after is not None else self.lasting
         for j, rows in missing(gaps):
@@ -334,12 +334,12 @@ class Chain:
                 there = found.size > 0
                 if there.any():
                     found = found if there.all() else part(found, there)
-                    yield Answer(j, rows[there], each, found if each is self.own else fewer(found, self.most))
+                    yield FilledCells(j, rows[there], each, found if each is self.own else fewer(found, self.most))
                 rows = rows[~there]
                 if not len(rows):
                     break
 
-    def _at_once(self, rows: Evidence, known: Floats, gaps: Flags) -> Iterator[Answer]:
+    def _at_once(self, rows: Evidence, known: Floats, gaps: Flags) -> Iterator[FilledCells]:
         """The distributions of cells that fall to imputers that cannot wait."""
         looked = {id(each): each.look(rows) for each in self.imputers if not each.lasting}
         for j, left in missing(gaps):
@@ -350,13 +350,13 @@ class Chain:
                 found = each.distributions(looked[id(each)][left], j)
                 there = found.size > 0
                 if there.any():
-                    yield Answer(j, left[there], each, part(found, there))
+                    yield FilledCells(j, left[there], each, part(found, there))
                 left = left[~there]
 
     def _write(
         self,
         uncertain: UncertainRows,
-        answers: Sequence[Answer],
+        answers: Sequence[FilledCells],
         final: Sequence[Flags] | None = None,
         *,
         sharing: bool = False,
@@ -383,7 +383,7 @@ class Chain:
             getattr(out, name)[rows, j] = getattr(self.shared, name)[0, j]
         out.start[rows, j] = SHARED
 
-    def _are_shared(self, answer: Answer, uncertain: UncertainRows) -> Flags:
+    def _are_shared(self, answer: FilledCells, uncertain: UncertainRows) -> Flags:
         """(q,) which cells get the shared list, and have just its ends as their box, or none."""
         j, rows = answer.attribute, answer.rows
         if answer.imputer is not self.lasting[-1] or self.shared.start[0, j] < 0:
@@ -399,7 +399,7 @@ def _must_be_kept(imputer: Imputer, kept: Floats, rows: int) -> None:
             f"the imputer {imputer.name!r} looked at {count_of(rows, 'row')} and returned an array of the shape "
             f"{np.shape(kept)}; it is (rows, width), here {(rows, imputer.width)}."
         )
-    if (np.asarray(kept) == SETTLED).any():
+    if (np.asarray(kept) == ASKED_NO_MORE).any():
         raise FoglineError(
             f"the imputer {imputer.name!r} keeps +inf of a row, which marks rows about which no imputer is asked; let "
             "`look` return NaN or a finite number instead."

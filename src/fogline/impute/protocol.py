@@ -45,7 +45,7 @@ The contract, to which `tests/impute/test_contract.py` holds every imputer:
 - the values of a distribution are finite and strictly increasing; how often each occurs is positive;
 - an answer depends on the row's own numbers: on no other row of the call, nor on the order of rows;
 - what `look` keeps has one row of `width` numbers for each row, NaN where there is nothing, and none is +inf: that
-  marks rows about which imputers are asked no more (`arrays.SETTLED`).
+  marks rows about which imputers are asked no more (`arrays.ASKED_NO_MORE`).
 
 With `Hindsight` a later reading of the row's sensor may change an answer, once. The reading is *noted* among the row's
 numbers. An answer is *open* as long as a reading may change it. Its *reach* is all it may ever be:

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Flags, Floats
-from fogline.impute.chain import Answer, Chain
+from fogline.impute.chain import Chain, FilledCells
 from fogline.impute.protocol import Evidence, ends, with_defaults
 from fogline.impute.scores import Age, Sum, Sums, step_of
 from fogline.kernels.score import central
@@ -79,7 +79,7 @@ class Scorer:
                 age[which] = self.chain.sensors.age(name, these.context[which])
         return [step_of(each, stamps=stamps) for each in age.tolist()]
 
-    def _otherwise(self, answer: Answer, known: Floats, truth: Floats) -> Floats:
+    def _otherwise(self, answer: FilledCells, known: Floats, truth: Floats) -> Floats:
         """(q,) the errors of the imputers after the one that answered; NaN where there is none."""
         gaps: Flags = np.zeros((len(known), len(self.chain.query.names)), np.bool_)
         gaps[answer.rows, answer.attribute] = True

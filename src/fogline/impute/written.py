@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import SETTLED, Distributions, Flags, Floats, Ints, objects
+from fogline.arrays import ASKED_NO_MORE, Distributions, Flags, Floats, Ints, objects
 from fogline.errors import RowsError
-from fogline.impute.chain import Answer, Chain, chain_of
+from fogline.impute.chain import Chain, FilledCells, chain_of
 from fogline.impute.protocol import Evidence, with_defaults
 from fogline.query import Query
 from fogline.repository.repository import Repository
@@ -58,7 +58,7 @@ class DistributionTable:
         named, which, answers = self.search(rows)
         return written(answers, which, self._names(named), self.chain)
 
-    def search(self, rows: Any) -> tuple[Decoded, Ints, list[Answer]]:
+    def search(self, rows: Any) -> tuple[Decoded, Ints, list[FilledCells]]:
         """The rows as they were read, the numbers of those that can be taken, and the distributions of their gaps."""
         named = self.reader.read(rows, self.kinds)
         self.kinds = named.kinds
@@ -94,7 +94,7 @@ def times_of(rows: Decoded, kinds: Kinds) -> pa.Array:
     return shown if there.all() else pa.compute.if_else(pa.array(there), shown, None)
 
 
-def written(answers: list[Answer], which: Ints, names: dict[str, pa.Array], chain: Chain) -> pa.Table:
+def written(answers: list[FilledCells], which: Ints, names: dict[str, pa.Array], chain: Chain) -> pa.Table:
     """One line per possible value; `which` are the rows of the columns `names` that the answers are about."""
     cells = [_cells(each, chain.query) for each in answers]
     row = np.concatenate([np.empty(0, np.int64), *(row for row, _ in cells)])
@@ -108,7 +108,7 @@ def written(answers: list[Answer], which: Ints, names: dict[str, pa.Array], chai
     return pa.table(head | {name: column.take(pa.array(order)) for name, column in joined.items()})
 
 
-def _cells(answer: Answer, query: Query) -> tuple[Ints, dict[str, pa.Array]]:
+def _cells(answer: FilledCells, query: Query) -> tuple[Ints, dict[str, pa.Array]]:
     """The lines of one answer: which row each is about, and its columns."""
     found, size = answer.found, answer.found.size
     at, ends = _positions(found)
@@ -157,7 +157,7 @@ def incomplete(rows: pa.Table, query: Query) -> int:
     return int(np.any(gaps, axis=0).sum())
 
 
-def medians(answer: Answer) -> Floats:
+def medians(answer: FilledCells) -> Floats:
     """(q,) the median of each distribution: the least value up to which at least half of it lies."""
     found, size = answer.found, answer.found.size
     at, ends = _positions(found)
@@ -184,7 +184,7 @@ def imputed_cells(
     (n, d): as they were taken; uncertain: the n rows as they are now. Values that a row came with as distributions, or
     that an imputer gave at once, are left out: the chain would answer otherwise.
     """
-    gaps = np.isnan(values) & ~(known == SETTLED).any(axis=1)[:, None]
+    gaps = np.isnan(values) & ~(known == ASKED_NO_MORE).any(axis=1)[:, None]
     now = _answers(chain, known, gaps)
     before = _as_it_came(chain, known)
     first = now if before is known else _answers(chain, before, gaps)

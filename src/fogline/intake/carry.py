@@ -18,10 +18,10 @@ import numpy as np
 
 from fogline.arrays import Flags, Floats, Ints, UncertainRows, empty_rows
 from fogline.engine.current import LatestGroup
-from fogline.engine.group import Group
+from fogline.engine.group import Group, taken_at
 from fogline.kernels.uncertain import dense
 
-_HELD, _ROW, _REMOVAL = 0, 1, 2  # of one id, time and version they follow in this order
+_STANDING, _ROW, _REMOVAL = 0, 1, 2  # of one id, time and version they follow in this order
 
 
 class Standing(NamedTuple):
@@ -58,11 +58,11 @@ def carry_over(coming: Coming, standing: Standing, columns: Ints, clock: float) 
         np.concatenate((getattr(coming, each), getattr(standing, each)))
         for each in ("name", "time", "version", "expires")
     )
-    kind = np.concatenate((np.where(coming.gone, _REMOVAL, _ROW), np.full(m, _HELD)))
+    kind = np.concatenate((np.where(coming.gone, _REMOVAL, _ROW), np.full(m, _STANDING)))
     order = np.lexsort((kind, version, time, name))
-    order = order[_in_force(name[order], kind[order] == _HELD)]
+    order = order[_in_force(name[order], kind[order] == _STANDING)]
     name, time, expires, kind = name[order], time[order], expires[order], kind[order]
-    gives_on = (kind[:-1] != _REMOVAL) & (expires[:-1] > np.maximum(time[1:], clock)) & (name[1:] == name[:-1])
+    gives_on = (kind[:-1] != _REMOVAL) & (expires[:-1] > taken_at(time[1:], clock)) & (name[1:] == name[:-1])
     begins = np.maximum.accumulate(np.where(np.concatenate(([True], ~gives_on)), np.arange(len(order)), 0))
     raw, uncertain = np.concatenate((coming.raw, standing.raw)), _joined([coming.uncertain, standing.uncertain])
     has = np.concatenate((~np.isnan(coming.uncertain.lo), standing.fact))[order]
@@ -115,13 +115,13 @@ def join_standing(parts: Sequence[Standing], d: int) -> Standing:
     return Standing(*numbers, _joined([each.uncertain for each in parts]), joined("fact"))
 
 
-def _in_force(name: Ints, held: Flags) -> Flags:
-    """(n,) the events that are not stale: not older than what is held of their id. They lie by (id, time, version)."""
+def _in_force(name: Ints, standing: Flags) -> Flags:
+    """(n,) the events that are not stale: not older than what stands of their id. They lie by (id, time, version)."""
     n = len(name)
     first = np.maximum.accumulate(np.where(np.concatenate(([True], name[1:] != name[:-1])), np.arange(n), 0))
-    last_held = np.maximum.accumulate(np.where(held, np.arange(n), -1))
-    behind = last_held >= first  # what is held of the id lies before the event, or is the event
-    some = np.isin(name, name[held])
+    last_standing = np.maximum.accumulate(np.where(standing, np.arange(n), -1))
+    behind = last_standing >= first  # what stands of the id lies before the event, or is the event
+    some = np.isin(name, name[standing])
     return np.asarray(behind | ~some)
 
 

@@ -11,13 +11,16 @@ The fate of a row. The first rule that applies decides:
    duplicate; where each id has one current row it is dropped without a word.
 6. TAKEN: it counts. (One of an instant of which its sensor has had a row is no reading: KNOWN.)
 
+A late row, from before the clock, counts like any other. Its group takes it at the clock (`engine.group.taken_at`), and
+counts how many were late.
+
 Removals are set apart. With `carry` a row gets cells of the row that it replaces before rule 3. On a pipeline a row
 that runs ahead of its group is HELD before rule 2 (`pipeline.clock_guard`). The stages of a pipeline apply the same
 rules by the same functions: `copies_of`, `needs_of`, `Chain.undecided`, `Chain.take`, `refused_first`.
 
 A call has two steps. The reader has applied rule 1. `sift` applies rules 2 and 3 and finds the copies; with `carry` it
 also applies rule 5 and what is sure of rule 4, since what a row lacks depends on which rows before it count. It changes
-nothing of the monitor. `settle` applies the rest: whether rules 4 and 5 do may depend on what the row's sensor has
+nothing of the monitor. `decide` applies the rest: whether rules 4 and 5 do may depend on what the row's sensor has
 read, and so on which earlier rows count. One walk over the sensors' readings decides row by row, in the order of time
 (`SensorState.take`), and the rows that count join the readings on the way; to decide first and apply then would be the
 same walk twice. What can raise an error is in `sift`, so a call that raises one has changed nothing. (A user's imputer
@@ -61,7 +64,7 @@ from fogline.query import NO_REPOSITORY
 from fogline.repository.sensors.gaps import Revised, gaps_of
 from fogline.repository.sensors.state import SensorRows, SensorState, sensor_names
 from fogline.results import Reject
-from fogline.rows.changes import Key
+from fogline.rows.changes import GroupKey
 from fogline.rows.names import DUPLICATE, Contents, Copies, copies_of, others, stamp_names
 from fogline.rows.reader import Decoded
 from fogline.show import count_of, quoted
@@ -74,11 +77,11 @@ MOST_WARNED = 20  # kinds of reasons that a monitor warns of
 _VALUE = re.compile(r"(?<= is )(['\"]).*?\1(?=[,;])|(?<![\w'])-?\d[\d.,:TZ+-]*")  # what differs from row to row
 
 
-def take(monitor: Monitor, read: Decoded) -> dict[Key, Incoming]:
+def take(monitor: Monitor, read: Decoded) -> dict[GroupKey, Incoming]:
     """Decide what becomes of each row of a call, and count it. Returns what comes to each group."""
     call = _LatestCall(monitor, read) if monitor.query.latest else _Call(monitor, read)
     call.sift()
-    taken, refused = call.settle(), read.refused
+    taken, refused = call.decide(), read.refused
     call.count_stale()
     if refused:
         last = sorted(refused)[-(monitor.rejects.maxlen or 0) :]
@@ -244,7 +247,7 @@ class _Call:
         self.monitor, self.rows = monitor, read
         self.which: Ints | None = None  # (m,) the rows left by rules 1 to 3, as they are taken; None: all, as they came
         self.copies: Copies = []  # positions in `which`
-        self.keys: Sequence[Key] | None = list(zip(*read.by, strict=True)) if monitor.query.by else None
+        self.keys: Sequence[GroupKey] | None = list(zip(*read.by, strict=True)) if monitor.query.by else None
         self.incomplete = 0  # rows whose gaps were filled
 
     def sift(self) -> None:
@@ -254,7 +257,7 @@ class _Call:
         self.which = self.rows.left()
         self.copies = self.copies_among(self.which, None)
 
-    def settle(self) -> dict[Key, Incoming]:
+    def decide(self) -> dict[GroupKey, Incoming]:
         """Apply rules 4 to 6: the rows pass their sensors. Returns what comes to each group."""
         rows, which = self.rows, self.which
         imputed, revised, fate = self._impute(which)
@@ -284,9 +287,9 @@ class _Call:
             return
         left = rows.left()
         which = np.arange(len(rows.arrived)) if left is None else left
-        rows.refused.update((i, DUPLICATE) for i in which[self.known(which)].tolist())
+        rows.refused.update((i, DUPLICATE) for i in which[self.already_there(which)].tolist())
 
-    def known(self, which: Ints, version: Ints | None = None) -> Flags:
+    def already_there(self, which: Ints, version: Ints | None = None) -> Flags:
         """(which,) the rows that bring their groups nothing new. What is newer than the clock does."""
         out, arrived, groups = np.zeros(len(which), np.bool_), self.rows.arrived, self.monitor.groups
         behind = np.flatnonzero(arrived[which] <= self.monitor.clock)
@@ -341,7 +344,7 @@ class _Call:
         """The ids of the rows `which`; None: all."""
         return self.rows.id if which is None else [self.rows.id[k] for k in which.tolist()]
 
-    def keys_of(self, which: Ints | None) -> Sequence[Key] | None:
+    def keys_of(self, which: Ints | None) -> Sequence[GroupKey] | None:
         """The groups of the rows `which` (None: all); None: there is one group."""
         return self.keys if self.keys is None or which is None else [self.keys[k] for k in which.tolist()]
 
@@ -354,21 +357,24 @@ class _Call:
         """What the sensors of these rows are called; nothing, where none are remembered."""
         return [] if self.monitor.intake.state is None else sensor_names(self.ids(which), self.keys_of(which))
 
-    def groups_of(self, which: Ints) -> dict[Key, Ints]:
+    def groups_of(self, which: Ints) -> dict[GroupKey, Ints]:
         """By their groups, the positions in `which` of the rows."""
         if self.keys is None:
             return {(): np.arange(len(which))} if len(which) else {}
-        found: dict[Key, list[int]] = {}
+        found: dict[GroupKey, list[int]] = {}
         for position, k in enumerate(which.tolist()):
             found.setdefault(self.keys[k], []).append(position)
         return {key: np.array(some, np.int64) for key, some in found.items()}
 
-    def by_group(self, come: Incoming, rows: Ints, others: Ints) -> dict[Key, Incoming]:
-        """What comes to each group. `rows`, `others`: which rows of the call the rows are, and the rest is of."""
+    def by_group(self, come: Incoming, rows: Ints, others: Ints) -> dict[GroupKey, Incoming]:
+        """What comes to each group.
+
+        `rows`: positions in the call of `come.rows`; `others`: of its revisions or removals.
+        """
         if self.keys is None:
             come = come if len(rows) else come._replace(rows=None)
             return {(): come} if len(rows) + len(others) else {}
-        out: dict[Key, Incoming] = {}
+        out: dict[GroupKey, Incoming] = {}
         if come.rows is not None:
             out = {key: Incoming(come.rows.part(some)) for key, some in self.groups_of(rows).items()}
         for key, some in self.groups_of(others).items():
@@ -402,7 +408,7 @@ class _LatestCall(_Call):
             self.rows = filled_at_once(monitor.chain, self.rows, self._candidates())
         self.which, self.copies = self._in_turn()
 
-    def settle(self) -> dict[Key, Incoming]:
+    def decide(self) -> dict[GroupKey, Incoming]:
         rows, which = self.rows, self.which
         assert which is not None
         stale = _among(which, self.stale)
@@ -432,7 +438,7 @@ class _LatestCall(_Call):
     def _in_turn(self) -> tuple[Ints, Copies]:
         """The rows by their times, of one instant the greatest version first; and copies. Finds what is stale."""
         which, arrived = self._candidates(), self.rows.arrived
-        self.stale = which[self.known(which, self.version)] if self.oldest <= self.monitor.clock else NO_ROWS
+        self.stale = which[self.already_there(which, self.version)] if self.oldest <= self.monitor.clock else NO_ROWS
         if not self.as_it_came:
             which = which[np.lexsort((~self.version[which], arrived[which]))]
         return which, self.copies_among(which, self.version[which])
@@ -492,8 +498,8 @@ class _LatestCall(_Call):
 
     def _standing(self, number: dict[Any, int], columns: Ints) -> Standing:
         """What the groups know of these ids; number: of their names."""
-        ids_of: dict[Key, list[Any]] = {}
-        numbers_of: dict[Key, list[int]] = {}
+        ids_of: dict[GroupKey, list[Any]] = {}
+        numbers_of: dict[GroupKey, list[int]] = {}
         for name, k in number.items():
             key, id = ((), name) if self.keys is None else name
             ids_of.setdefault(key, []).append(id)

@@ -24,9 +24,8 @@ from fogline.output.files import CHECKED, Held, KeptFile, batch_name, counted
 from fogline.output.folder import Folder, again
 from fogline.pipeline.names import NEAR, NEXT, WHY, near_schema, next_schema
 from fogline.queries import QUERY, Asked, Queries, asked_from, each_of
+from fogline.rows.changes import GroupKey
 from fogline.rows.names import Kinds
-
-Key = tuple[Any, ...]  # of a group
 
 
 def near_at(place: Folder, batch: int | None = None, columns: Sequence[str] | None = None) -> pa.Table:
@@ -140,8 +139,8 @@ class NewestTables:
         self.place, self.kind = place, kind
         self.keys: list[str] = []
         self.id = ""
-        self.tables: dict[Key, pa.Table] = {}
-        self.files: dict[Key, str] = {}
+        self.tables: dict[GroupKey, pa.Table] = {}
+        self.files: dict[GroupKey, str] = {}
         self.batch = -1
 
     def begin(self, asked: Asked) -> None:
@@ -171,11 +170,11 @@ def _without_why(place: Folder, name: str) -> pa.Table:
     return file.read([each for each in file.schema_arrow.names if each != WHY])
 
 
-def _split(table: pa.Table, keys: list[str], id: str) -> dict[Key, pa.Table]:
+def _split(table: pa.Table, keys: list[str], id: str) -> dict[GroupKey, pa.Table]:
     """The rows of each group; one without an id stands for a group of which there is nothing to show."""
     if not keys:
         return {(): table.filter(pc.is_valid(table[id]))}
-    rows: dict[Key, list[int]] = {}
+    rows: dict[GroupKey, list[int]] = {}
     for k, key in enumerate(zip(*(table[name].to_pylist() for name in keys), strict=True)):
         rows.setdefault(key, []).append(k)
     parts = {key: table.take(pa.array(which)) for key, which in rows.items()}

@@ -22,7 +22,7 @@ from fogline.pipeline.exchange import from_arrays, to_arrays
 from fogline.pipeline.latest import GroupUpdate, advance
 from fogline.pipeline.loaded import Log, LoggedUpdate
 from fogline.pipeline.plan import Plan
-from fogline.rows.names import Key
+from fogline.rows.names import KeyText
 from fogline.saved import Arrays
 from fogline.state.format import from_value, to_value
 from fogline.state.store import StateStore, must_get
@@ -37,7 +37,7 @@ _BASE = 0  # the part that is the base
 _WHAT = "update of a group"
 
 
-def read(plan: Plan, log: Log, store: StateStore, key: Key, load: Callable[[bytes], Group]) -> Group:
+def read(plan: Plan, log: Log, store: StateStore, key: KeyText, load: Callable[[bytes], Group]) -> Group:
     """The group: as it is at hand, or from its base, and then update by update."""
     for mark in dict.fromkeys([*(update.mark for update in reversed(log.updates)), log.base]):
         if (found := cache.pop((mark.encode(), plan.digest))) is not None:
@@ -45,7 +45,7 @@ def read(plan: Plan, log: Log, store: StateStore, key: Key, load: Callable[[byte
     return _replayed(plan, load(must_get(store, _LOG, key, _BASE)), log.after(log.base), store, key)
 
 
-def _replayed(plan: Plan, group: Group, updates: tuple[LoggedUpdate, ...], store: StateStore, key: Key) -> Group:
+def _replayed(plan: Plan, group: Group, updates: tuple[LoggedUpdate, ...], store: StateStore, key: KeyText) -> Group:
     for each in updates:
         advance(plan, group, _opened(plan, must_get(store, _LOG, key, each.part)))
     return group
@@ -57,7 +57,7 @@ def write(
     group: Group,
     update: GroupUpdate | None,
     store: StateStore,
-    key: Key,
+    key: KeyText,
     save: Callable[[], bytes],
 ) -> Log | None:
     """Write what the group's update makes necessary; where it lies then. None: it is small, and lies in the state.
@@ -87,14 +87,14 @@ def write(
     return _based(store, key, save(), mark, updates[-SPARE:])
 
 
-def clear(log: Log | None, store: StateStore, key: Key) -> None:
+def clear(log: Log | None, store: StateStore, key: KeyText) -> None:
     """Nothing is left of it."""
     if log is not None:
         for part in (_BASE, *(each.part for each in log.updates)):
             store.delete(_LOG, key, part)
 
 
-def _based(store: StateStore, key: Key, saved: bytes, mark: str | None, updates: tuple[LoggedUpdate, ...]) -> Log:
+def _based(store: StateStore, key: KeyText, saved: bytes, mark: str | None, updates: tuple[LoggedUpdate, ...]) -> Log:
     store.put(_LOG, key, _BASE, saved)
     return Log(mark or blake2b(saved, digest_size=16).hexdigest(), len(saved), updates)
 

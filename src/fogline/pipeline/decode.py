@@ -29,7 +29,7 @@ from fogline.pipeline.plans import Plans
 from fogline.pipeline.watermark import DAY, length_text
 from fogline.rows.cells import Reasons
 from fogline.rows.clock import read_times, time_text
-from fogline.rows.names import Contents, Copies, Key, coded, keyed, nameable
+from fogline.rows.names import Contents, Copies, KeyText, coded, keyed, nameable
 from fogline.rows.reader import Decoded, Once, refuse
 from fogline.rows.table import RowSource, without_bad_bytes
 
@@ -92,7 +92,7 @@ class DecodedRows:
 
     rows: Decoded
     block: RowBlock  # the same rows, as they travel
-    keys: list[Key]  # groups
+    keys: list[KeyText]  # groups
     group: Ints  # (n,) which of the keys a row has
     name: Ints  # (n,) numbers that differ where ids of a group differ
     whole: bool = True  # whether every column is there, as it came: then imputers that cannot wait are asked here
@@ -142,12 +142,12 @@ class Decoder:
         name = opened.once.get(("names", query.id), lambda: numbered(opened.batch.column(query.id)))
         return self._piece(opened, keys, group, name)
 
-    def decode_sensors(self, rows: Rows) -> tuple[DecodedRows, list[Key]]:
+    def decode_sensors(self, rows: Rows) -> tuple[DecodedRows, list[KeyText]]:
         """The same, names being numbers of sensors (group and id); and the sensors' keys."""
         query, opened = self.plan.query, self._opened(rows)
         names = (*query.by, query.id)
         sensors, code = opened.once.get(("keys", names), lambda: keyed(opened.batch, names))
-        groups: dict[Key, int] = {}
+        groups: dict[KeyText, int] = {}
         of_sensor = [groups.setdefault(json.dumps(json.loads(key)[:-1]), len(groups)) for key in sensors]
         group = np.array(of_sensor, np.int64)[code]
         return self._piece(opened, list(groups), group, code), sensors
@@ -159,7 +159,7 @@ class Decoder:
         assert source.batch is not None
         return Slice(source, source.batch, refused, now, once)
 
-    def _piece(self, opened: Slice, keys: list[Key], group: Ints, name: Ints) -> DecodedRows:
+    def _piece(self, opened: Slice, keys: list[KeyText], group: Ints, name: Ints) -> DecodedRows:
         plan, query, (source, batch, refused, now, once) = self.plan, self.plan.query, opened
         if WHY in batch.schema.names:
             why = batch.column(WHY)

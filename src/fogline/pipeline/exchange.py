@@ -21,9 +21,9 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import (
+    ASKED_NO_MORE,
     BOUNDS_ONLY,
     ONE,
-    SETTLED,
     Batch,
     Flags,
     Floats,
@@ -44,7 +44,7 @@ from fogline.pipeline.time_buckets import BucketStatistics, TimeBuckets
 from fogline.pipeline.watermark import HeardPair
 from fogline.query import Query
 from fogline.rows.cells import REAL
-from fogline.rows.names import Key, without_sign_of_zero
+from fogline.rows.names import KeyText, without_sign_of_zero
 from fogline.rows.reader import Decoded
 from fogline.rows.table import joined as one_table
 from fogline.rows.table import row_of
@@ -198,7 +198,7 @@ def to_arrays(block: RowBlock, signs: Floats) -> Arrays:
         out |= {"gone": np.flatnonzero(block.gone), "version": block.version}
     uncertain, came = block.uncertain, block.raw * signs + 0.0
     if block.known.shape[1]:
-        lacking = np.flatnonzero((uncertain.start == BOUNDS_ONLY).any(axis=1) | (block.known[:, 0] == SETTLED))
+        lacking = np.flatnonzero((uncertain.start == BOUNDS_ONLY).any(axis=1) | (block.known[:, 0] == ASKED_NO_MORE))
         out |= {"lacking": lacking, "known": block.known[lacking]}
     same = (uncertain.start == ONE) & ((uncertain.lo == came) | (np.isnan(uncertain.lo) & np.isnan(came)))
     if not same.all():
@@ -303,7 +303,7 @@ class GroupRows:
 class GroupRejects(NamedTuple):
     """Rows of one group that could not be decoded."""
 
-    key: Key
+    key: KeyText
     rejects: list[RejectedRow]
     outside_limits: int  # cells
 
@@ -312,9 +312,9 @@ class BucketRows(NamedTuple):
     """What one chunk of a partition has for one bucket of sensors."""
 
     rows: RowBlock | None  # None: there are only rejects
-    groups: list[Key]
+    groups: list[KeyText]
     group: Ints  # (n,) which of the groups a row has
-    sensors: list[Key]
+    sensors: list[KeyText]
     sensor: Ints  # (n,) and which of the sensors
     outside: Ints | None  # (n,) cells outside of their limits; None: there are none
     rejects: list[GroupRejects]
@@ -329,7 +329,7 @@ class BucketRows(NamedTuple):
 _GROUPS, _BUCKET = "value of rows by group", "value of rows for a bucket of sensors"
 
 
-def pack_groups(plan: Plan, groups: Sequence[tuple[Key, GroupRows]]) -> bytes:
+def pack_groups(plan: Plan, groups: Sequence[tuple[KeyText, GroupRows]]) -> bytes:
     """Rows of these groups as one bytes object. What is known of a chunk (`reached`, `pairs`) does not travel."""
     each = [one for _, one in groups]
     there = [one.rows for one in each if len(one.rows.arrived)]
@@ -354,14 +354,14 @@ def _lengths(one: GroupRows) -> tuple[int, int, int]:
     return len(one.rows.arrived), len(one.heard), revised
 
 
-def unpack_groups(plan: Plan, packed: bytes) -> list[tuple[Key, GroupRows]]:
+def unpack_groups(plan: Plan, packed: bytes) -> list[tuple[KeyText, GroupRows]]:
     """The inverse of `pack_groups`."""
     header, arrays = unpack(packed, _GROUPS)
     with whole(_GROUPS):
         return _unpacked(plan, header, arrays)
 
 
-def _unpacked(plan: Plan, header: dict[str, Any], arrays: Arrays) -> list[tuple[Key, GroupRows]]:
+def _unpacked(plan: Plan, header: dict[str, Any], arrays: Arrays) -> list[tuple[KeyText, GroupRows]]:
     every = from_arrays(arrays, plan.signs, plan.width)
     rows, heard, revised = (_cuts(each) for each in arrays["lengths"].T)
     cells = time_buckets.cells_of(arrays)

@@ -23,7 +23,7 @@ from fogline.pipeline.names import NEAR, NEXT, near_schema, next_schema
 from fogline.pipeline.plan import Plan
 from fogline.query import Query
 from fogline.rows.clock import show_time, write_times
-from fogline.rows.names import Key, key_columns
+from fogline.rows.names import KeyText, key_columns
 
 
 class NearRows(NamedTuple):
@@ -132,7 +132,7 @@ class Explainer:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
 
-    def view(self, key: Key, live: Live, deltas: list[Delta], *, moved: bool) -> GroupView | None:
+    def view(self, key: KeyText, live: Live, deltas: list[Delta], *, moved: bool) -> GroupView | None:
         """What explains a group whose last changes these are, if that is asked for.
 
         `moved`: whether anything may be otherwise than before.

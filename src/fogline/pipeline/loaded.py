@@ -21,7 +21,7 @@ from fogline.kernels.uncertain import own_values
 from fogline.pipeline.clock_guard import Ahead
 from fogline.pipeline.exchange import RowBlock, concat, from_arrays, to_arrays
 from fogline.pipeline.plan import Plan
-from fogline.rows.names import Key
+from fogline.rows.names import KeyText
 from fogline.state.format import from_value, to_value
 from fogline.state.store import StateStore, must_get
 
@@ -86,7 +86,7 @@ class Slot(NamedTuple):
 
 
 def open_slots(
-    plan: Plan, slots: Sequence[Slot], clock: float, store: StateStore, key: Key
+    plan: Plan, slots: Sequence[Slot], clock: float, store: StateStore, key: KeyText
 ) -> tuple[list[RowBlock], list[Slot]]:
     """The rows of slots that the clock has reached, which leave the store; and the other slots."""
     reached = [slot for slot in slots if slot.first <= clock]
@@ -99,7 +99,7 @@ def open_slots(
 
 
 def put_away(
-    plan: Plan, rows: RowBlock | None, slots: list[Slot], store: StateStore, key: Key
+    plan: Plan, rows: RowBlock | None, slots: list[Slot], store: StateStore, key: KeyText
 ) -> tuple[RowBlock | None, list[Slot]]:
     """A few rows stay where they are, more go into their slots: what stays, and the slots then."""
     if rows is None or len(rows.arrived) <= FEW:
@@ -116,7 +116,7 @@ def put_away(
     return None, list(by_time.values())
 
 
-def _read(plan: Plan, slot: Slot, store: StateStore, key: Key) -> RowBlock:
+def _read(plan: Plan, slot: Slot, store: StateStore, key: KeyText) -> RowBlock:
     return from_arrays(from_value(must_get(store, _WAITING, key, slot.part), _WHAT)[1], plan.signs, plan.width)
 
 

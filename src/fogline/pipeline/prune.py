@@ -39,7 +39,7 @@ from fogline.pipeline.rejects import RejectedRow, rejected
 from fogline.pipeline.time_buckets import BucketCollector, TimeBuckets, hash_ids
 from fogline.pipeline.watermark import HeardPair, few_pairs, together
 from fogline.repository.sensors.gaps import Hidden
-from fogline.rows.names import DUPLICATE, Key, others
+from fogline.rows.names import DUPLICATE, KeyText, others
 
 SMALL = 2_000  # rows of a chunk that all travel: their group takes them in a few milliseconds
 FINAL = 40_000  # more survivors of slices than this are not compared again
@@ -86,7 +86,7 @@ class Screening:
         self._clear()
 
     def _clear(self) -> None:
-        self.groups: dict[Key, int] = {}
+        self.groups: dict[KeyText, int] = {}
         self.counts: list[GroupCounts] = []
         self.survivors: list[Survivors] = []
         self.collector = BucketCollector(self.plan.ahead)
@@ -133,14 +133,14 @@ class Screening:
         if not self.query.latest:
             piece.rows.refused.update((int(k), DUPLICATE) for k in others(copies_in(piece, self.plan)))
 
-    def add_rejects(self, key: Key, rejects: list[RejectedRow], outside_limits: int) -> None:
+    def add_rejects(self, key: KeyText, rejects: list[RejectedRow], outside_limits: int) -> None:
         """Count rows that were refused before they came here."""
         counts = self.counts[int(self._number([key])[0])]
         counts.rejects += rejects
         counts.rows += len(rejects)
         counts.outside_limits += outside_limits
 
-    def pack(self) -> list[tuple[Key, GroupRows]]:
+    def pack(self) -> list[tuple[KeyText, GroupRows]]:
         """What is left, by groups; then the next chunk begins. `kept`: the numbers of the rows that are left."""
         left = self._compared(self._left())
         self.kept = left.place
@@ -204,7 +204,7 @@ class Screening:
         some = left.part(kept)
         return some._replace(rows=some.rows._replace(covering=some.rows.covering | covering))
 
-    def _number(self, keys: list[Key]) -> Ints:
+    def _number(self, keys: list[KeyText]) -> Ints:
         """(k,) the numbers of these groups in the chunk."""
         for key in keys:
             if key not in self.groups:

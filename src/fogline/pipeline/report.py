@@ -40,7 +40,7 @@ from fogline.queries import QUERY
 from fogline.query import Query
 from fogline.rows.changes import Tables, change_schema
 from fogline.rows.clock import write_times
-from fogline.rows.names import Key, key_columns
+from fogline.rows.names import KeyText, key_columns
 
 COUNTERS = (
     "rows", "rejected", "held", "released", "late", "expired", "outside_limits", "incomplete", "screened", "waiting",
@@ -95,7 +95,7 @@ def health_schema(plan: Plan) -> pa.Schema:
 class GroupReport(NamedTuple):
     """What one group has to report of a call."""
 
-    key: Key
+    key: KeyText
     deltas: list[Delta]
     rejects: list[RejectedRow]
     health: Mapping[str, float]

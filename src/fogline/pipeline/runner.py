@@ -3,8 +3,8 @@
 First: what becomes of it when its run goes on with another repository? What was imputed stays. Rows that live, wait or
 are held have boxes by the repository that bounded them, and because of those boxes others may have been forgotten: so
 what is still to be made of a box is made now, by that repository, and becomes the row's own. From then on nothing of it
-asks a repository. Such rows are marked in what is kept of them (`SETTLED`): later readings revise them no more. Rows
-that wait as they came, since they get their contexts when they are due, have nothing imputed yet, and stay so.
+asks a repository. Such rows are marked in what is kept of them (`ASKED_NO_MORE`): later readings revise them no more.
+Rows that wait as they came, since they get their contexts when they are due, have nothing imputed yet, and stay so.
 
 No probability changes by it: a distribution was as good as there before.
 """
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fogline.arrays import BEGUN_ANEW, BOUNDS_ONLY, LEAVE, ONE, SETTLED, Delta, Flags, Revisions, UncertainRows
+from fogline.arrays import ASKED_NO_MORE, BEGUN_ANEW, BOUNDS_ONLY, LEAVE, ONE, Delta, Flags, Revisions, UncertainRows
 from fogline.engine.bulk import threads
 from fogline.engine.copies import duplicates, entered
 from fogline.engine.current import new_group
@@ -42,7 +42,7 @@ from fogline.pipeline.report import CLIPPED, GroupReport, Journal, Naming, count
 from fogline.pipeline.sensors import Settling
 from fogline.pipeline.watermark import later, reached, timer
 from fogline.rows.changes import Tables
-from fogline.rows.names import DUPLICATE, Contents, Key
+from fogline.rows.names import DUPLICATE, Contents, KeyText
 from fogline.saved import Arrays
 from fogline.state.format import from_state, from_value, saved_by, to_state, to_value
 from fogline.state.store import StateStore
@@ -50,7 +50,9 @@ from fogline.state.store import StateStore
 Split = Callable[[dict[str, Any], Arrays], Group]  # a group from its small values and its arrays
 
 
-def moved_group(key: Key, loaded: LoadedGroup, was: Plan, plan: Plan, split: Split, store: StateStore) -> LoadedGroup:
+def moved_group(
+    key: KeyText, loaded: LoadedGroup, was: Plan, plan: Plan, split: Split, store: StateStore
+) -> LoadedGroup:
     """A group that was loaded by the plan it was saved with (`was`), as the new plan goes on with it."""
     log.clear(loaded.log, store, key)  # it is written anew, as a whole
     stored, _ = open_slots(was, loaded.slots, np.inf, store, key)
@@ -68,7 +70,7 @@ def _settled(rows: RowBlock, was: Plan, plan: Plan) -> RowBlock:
     """Rows on their way in, with distributions in place of bounds."""
     uncertain, gaps = rows.uncertain, rows.uncertain.start == BOUNDS_ONLY
     known = np.full((len(rows.arrived), plan.width), np.nan)
-    known[(uncertain.start != ONE).any(axis=1)] = SETTLED
+    known[(uncertain.start != ONE).any(axis=1)] = ASKED_NO_MORE
     if was.chain is not None and gaps.any():
         uncertain = was.chain.fill(uncertain, rows.known, gaps)
     return rows._replace(uncertain=uncertain, known=known)
@@ -83,7 +85,7 @@ def _regrouped(group: Group, was: Plan, plan: Plan, split: Split) -> Group:
     arrays |= {name: getattr(uncertain, name) for name in UncertainRows._fields}
     arrays["pools"] = np.array([len(uncertain.value)], np.int64)
     carried = arrays["known"][:, was.width :]  # which cells, that other rows may carry over, were imputed
-    arrays["known"] = np.hstack((np.full((len(carried), plan.width), SETTLED), carried))
+    arrays["known"] = np.hstack((np.full((len(carried), plan.width), ASKED_NO_MORE), carried))
     return split({"group": save_group(group)}, arrays)
 
 
@@ -199,7 +201,7 @@ class GroupRunner:
 
     def step(
         self,
-        key: Key,
+        key: KeyText,
         loaded: LoadedGroup,
         come: Sequence[GroupRows],
         watermark: int | None,
@@ -253,7 +255,7 @@ class GroupRunner:
 
     def _take(
         self,
-        key: Key,
+        key: KeyText,
         loaded: LoadedGroup,
         clocks: tuple[float, float],
         rows: RowBlock | None,
@@ -300,7 +302,7 @@ class GroupRunner:
         chain = self.plan.chain
         return chain is not None and len(chain.lasting) < len(chain.imputers)
 
-    def _begun_anew(self, key: Key, loaded: LoadedGroup, store: StateStore) -> list[Delta]:
+    def _begun_anew(self, key: KeyText, loaded: LoadedGroup, store: StateStore) -> list[Delta]:
         """All that the group held leaves: its clock ran ahead. What that was comes again, or is held."""
         members = loaded.group.live.members()
         slots, n = loaded.group.live.slots, len(members)
@@ -321,7 +323,7 @@ class GroupRunner:
         return int(np.count_nonzero((rows.arrived < clock) & (rows.expires <= clock)))
 
     def _without_duplicates(
-        self, key: Key, loaded: LoadedGroup, rows: RowBlock | None
+        self, key: KeyText, loaded: LoadedGroup, rows: RowBlock | None
     ) -> tuple[RowBlock | None, list[RejectedRow], int]:
         """The rows but for copies, these as rejects, and how many copies are kept because others were dropped."""
         if rows is None or self.plan.query.latest:
@@ -357,7 +359,7 @@ class GroupRunner:
         remember = plan.remember_removed if plan.query.latest else np.inf
         return new_group(plan.query, plan.chain, MOST_EXACT, remember, width=plan.width, points=self._points)
 
-    def load(self, key: Key, state: bytes, store: StateStore) -> LoadedGroup:
+    def load(self, key: KeyText, state: bytes, store: StateStore) -> LoadedGroup:
         """A group from its state."""
         if (was := saved_by(self.plan, state)) is not self.plan:
             return self.moved(key, GroupRunner(was).load(key, state, store), was, store)
@@ -374,11 +376,13 @@ class GroupRunner:
         """A group that nothing has reached."""
         return LoadedGroup(self.empty(), -np.inf, None, None)
 
-    def moved(self, key: Key, loaded: LoadedGroup, was: Plan, store: StateStore) -> LoadedGroup:
+    def moved(self, key: KeyText, loaded: LoadedGroup, was: Plan, store: StateStore) -> LoadedGroup:
         """A group of a plan that the run had before, as this one goes on with it."""
         return moved_group(key, loaded, was, self.plan, self._split, store)
 
-    def _open(self, key: Key, header: dict[str, Any], arrays: Arrays, store: StateStore) -> tuple[Group, Log | None]:
+    def _open(
+        self, key: KeyText, header: dict[str, Any], arrays: Arrays, store: StateStore
+    ) -> tuple[Group, Log | None]:
         """The group of a state, and where it lies, if not there."""
         if header.get("log") is None:
             return self._split(header, arrays), None
@@ -400,7 +404,7 @@ class GroupRunner:
         return {"group": save_group(group)}, join_groups([group], len(self.plan.query.names), self.plan.id)
 
     def _write(
-        self, key: Key, then: LoadedGroup, update: GroupUpdate | None, store: StateStore, *, forgotten: bool
+        self, key: KeyText, then: LoadedGroup, update: GroupUpdate | None, store: StateStore, *, forgotten: bool
     ) -> None:
         """Where a group is large, only what has reached it is written."""
         if forgotten:

@@ -25,7 +25,7 @@ from fogline.repository.sensors.gaps import GapList, joined
 from fogline.repository.sensors.model import SensorModel
 from fogline.repository.sensors.state import READINGS, Name, SensorState, by_attribute, sensor_names
 from fogline.rows.clock import LEAST as NO_VERSION
-from fogline.rows.names import Key
+from fogline.rows.names import KeyText
 from fogline.saved import Arrays
 from fogline.state.format import from_state, from_value, saved_by, to_state, to_value
 from fogline.state.store import StateStore, must_get
@@ -66,13 +66,13 @@ def _by_group(names: tuple[Name, ...]) -> dict[Name, list[int]]:
     return found
 
 
-def name_of(key: Key) -> Name:
+def name_of(key: KeyText) -> Name:
     """What the sensor of this key is called in a state."""
     *groups, name = json.loads(key)
     return sensor_names([name], [tuple(groups)])[0]
 
 
-def group_of(key: Key) -> Name:
+def group_of(key: KeyText) -> Name:
     """How the names of this group's sensors begin."""
     return sensor_names([None], [tuple(json.loads(key))])[0][:-1]
 
@@ -80,7 +80,7 @@ def group_of(key: Key) -> Name:
 class Opened(NamedTuple):
     """What was read of a bucket, or of a group."""
 
-    at: int | Key
+    at: int | KeyText
     kept: SensorState  # the readings of the sensors that were asked for, and of others that lie with them
     read: int  # how many sensors that was
     sensors: int  # in the bucket
@@ -97,7 +97,7 @@ class ReadingStore:
         self.plan, self.sensors = plan, sensors
         self.most = np.inf if sensors.most is None else sensors.most
 
-    def open(self, at: int | Key, state: bytes | None, names: Sequence[Name], store: StateStore) -> Opened:
+    def open(self, at: int | KeyText, state: bytes | None, names: Sequence[Name], store: StateStore) -> Opened:
         """The readings of these sensors; without a state, what history knows of this bucket, or of this group."""
         if state is None:
             kept = self._begun(at)
@@ -118,7 +118,7 @@ class ReadingStore:
         return Opened(at, kept, len(kept.number), count, parts, sorted(found), oldest=oldest)
 
     def _open_silent(
-        self, at: int | Key, found: dict[int, Part], names: set[Name], count: int, oldest: Floats, store: StateStore
+        self, at: int | KeyText, found: dict[int, Part], names: set[Name], count: int, oldest: Floats, store: StateStore
     ) -> None:
         """Open the parts of sensors that may have to leave when these come: as many as will be too many then.
 
@@ -161,19 +161,19 @@ class ReadingStore:
         same = (parts, count) == (opened.parts, opened.sensors) and opened.oldest is None
         return None if same else to_state(self.plan, header, {})
 
-    def clear(self, at: int | Key, state: bytes, store: StateStore) -> None:
+    def clear(self, at: int | KeyText, state: bytes, store: StateStore) -> None:
         """What lies beside this state leaves with it."""
         for k in range(from_state(saved_by(self.plan, state), state, _WHAT)[0]["parts"]):
             store.delete(_READINGS, _key(at), k)
 
-    def _begun(self, at: int | Key) -> SensorState:
+    def _begun(self, at: int | KeyText) -> SensorState:
         """What history knows: that of the repository that the run was begun with, so that it is one for all sensors."""
         if (begun := self.plan.begun) is self.plan:
             return self.sensors.state(self._known(at))
         before = store_of(begun)
         return self.sensors.taken_over(before._begun(at), before.sensors.names)
 
-    def _moved(self, at: int | Key, was: Plan, state: bytes, store: StateStore) -> Opened:
+    def _moved(self, at: int | KeyText, was: Plan, state: bytes, store: StateStore) -> Opened:
         """The readings of a state of a plan that the run had before; all are written anew."""
         before, (header, arrays) = store_of(was), from_state(was, state, _WHAT)
         parts = header["parts"]
@@ -181,13 +181,15 @@ class ReadingStore:
         kept = self.sensors.taken_over(there, before.sensors.names)
         return Opened(at, kept, len(kept.number), len(kept.number), 0, [], parts)
 
-    def _known(self, at: int | Key) -> Sequence[int]:
+    def _known(self, at: int | KeyText) -> Sequence[int]:
         known = self.sensors.known_sensors
         if isinstance(at, int):
             return np.flatnonzero(_codes(known) % self.plan.buckets == at).tolist()
         return _by_group(known).get(group_of(at), [])
 
-    def _write(self, at: int | Key, kept: SensorState, which: Sequence[int], oldest: Floats, store: StateStore) -> None:
+    def _write(
+        self, at: int | KeyText, kept: SensorState, which: Sequence[int], oldest: Floats, store: StateStore
+    ) -> None:
         """Write these parts, and since when their sensors are silent."""
         last, parts = kept.last_read(slice(len(kept.names))), len(oldest)
         place = np.array([self._part(name, parts) for name in kept.names], np.int64)
@@ -198,7 +200,7 @@ class ReadingStore:
             store.put(_READINGS, _key(at), k, to_value(*_held_by(kept, here)))
             oldest[k] = last[here].min(initial=np.inf)
 
-    def _read(self, at: int | Key, which: Sequence[int], store: StateStore) -> SensorState:
+    def _read(self, at: int | KeyText, which: Sequence[int], store: StateStore) -> SensorState:
         return self._held([_read(at, k, store) for k in which])
 
     def _held(self, found: Sequence[Part]) -> SensorState:
@@ -218,12 +220,12 @@ class ReadingStore:
         return _code(name) // self.plan.buckets % parts
 
 
-def _key(at: int | Key) -> Key:
+def _key(at: int | KeyText) -> KeyText:
     """Under which key parts lie: a bucket has a store of its own."""
     return "" if isinstance(at, int) else at
 
 
-def _read(at: int | Key, part: int, store: StateStore) -> Part:
+def _read(at: int | KeyText, part: int, store: StateStore) -> Part:
     return from_value(must_get(store, _READINGS, _key(at), part), _WHAT)
 
 

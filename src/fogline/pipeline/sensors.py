@@ -31,7 +31,7 @@ from fogline.pipeline.time_buckets import BucketCollector, hash_ids
 from fogline.repository.sensors.gaps import Hidden, Revised, gaps_of
 from fogline.repository.sensors.state import Name, SensorRows, SensorState
 from fogline.rows.cells import Reasons
-from fogline.rows.names import DUPLICATE, Key, keyed, others
+from fogline.rows.names import DUPLICATE, KeyText, keyed, others
 from fogline.rows.reader import Decoded
 from fogline.rows.table import RowSource
 from fogline.state.store import StateStore
@@ -93,7 +93,7 @@ class Recall:
 
     def revisions(
         self, kept: SensorState, names: Sequence[Name], piece: DecodedRows, found: Recalled, stay: Ints
-    ) -> dict[Key, Revisions]:
+    ) -> dict[KeyText, Revisions]:
         """What the rows revise, by the keys of their groups. Rows that do not `stay` have no open gaps any longer."""
         if (revised := found.revised) is None:
             return {}
@@ -211,7 +211,7 @@ class Dealer:
             yield GroupRejects(piece.keys[k], shown, 0 if outside is None else int(outside[which].sum()))
 
 
-def _bucket_rows(piece: DecodedRows, sensors: list[Key], which: Ints) -> BucketRows:
+def _bucket_rows(piece: DecodedRows, sensors: list[KeyText], which: Ints) -> BucketRows:
     there, code = np.unique(piece.name[which], return_inverse=True)
     outside = piece.rows.outside
     return BucketRows(
@@ -242,7 +242,7 @@ class SensorStage:
         self.plan, self.recall = plan, Recall(plan)
         self.screening, self.readings = Screening(plan, small), ReadingStore(plan, self.recall.sensors)
 
-    def take(self, bucket: int, come: Sequence[BucketRows], store: StateStore) -> list[tuple[Key, GroupRows]]:
+    def take(self, bucket: int, come: Sequence[BucketRows], store: StateStore) -> list[tuple[KeyText, GroupRows]]:
         """What can matter of the rows of a bucket, by their groups; its state, in the store, follows.
 
         What a reading revises travels, though the reading itself may not; gaps of rows that do not are forgotten.
@@ -297,10 +297,10 @@ class SensorStage:
         cell = collector.hear(piece.group, piece.rows.arrived, hash_ids(ids))
         return collector.near(cell)
 
-    def _joined(self, come: Sequence[BucketRows]) -> tuple[DecodedRows, list[Key]]:
+    def _joined(self, come: Sequence[BucketRows]) -> tuple[DecodedRows, list[KeyText]]:
         """The rows of several chunks as one, and the keys of the sensors that its names stand for."""
-        groups: dict[Key, int] = {}
-        sensors: dict[Key, int] = {}
+        groups: dict[KeyText, int] = {}
+        sensors: dict[KeyText, int] = {}
         group, name, blocks, outside = [], [], [], []
         for each in come:
             assert each.rows is not None
@@ -368,7 +368,7 @@ class Settling:
         return 0.0 if self.recall is None else self.recall.sensors.longest
 
     def settle(
-        self, key: Key, state: bytes | None, rows: RowBlock, clock: float, store: StateStore, group: Group
+        self, key: KeyText, state: bytes | None, rows: RowBlock, clock: float, store: StateStore, group: Group
     ) -> Settled:
         """The rows of a group as its live set takes them, with what is to be reported of them; and the readings then.
 
@@ -390,14 +390,14 @@ class Settling:
 
     def _carried(
         self,
-        key: Key,
+        key: KeyText,
         state: bytes | None,
         rows: RowBlock,
         removals: RowBlock | None,
         group: Group,
         clock: float,
         store: StateStore,
-    ) -> tuple[DecodedRows, list[Key], Flags]:
+    ) -> tuple[DecodedRows, list[KeyText], Flags]:
         """The rows as one piece, with what they carry over, the keys of their sensors, and which cells that may be
         carried over are to be imputed.
 
@@ -423,7 +423,14 @@ class Settling:
             refused = {int(stay[k]): reason for k, reason in piece.rows.refused.items()}
 
     def _refuse_first(
-        self, key: Key, state: bytes | None, piece: DecodedRows, sensors: list[Key], store: StateStore, *, copied: bool
+        self,
+        key: KeyText,
+        state: bytes | None,
+        piece: DecodedRows,
+        sensors: list[KeyText],
+        store: StateStore,
+        *,
+        copied: bool,
     ) -> None:
         """Refuse rows with gaps that nothing can fill, as many as are sure of it. `copied`: some have copies."""
         rows, chain = piece.rows, self.plan.chain
@@ -442,14 +449,14 @@ class Settling:
             j = int(np.flatnonzero(needs[k])[0])
             rows.refused[k] = why_rejected(self.plan.query, j, rows.raw[k, j], self.plan.repository)
 
-    def _piece(self, key: Key, rows: RowBlock) -> tuple[DecodedRows, list[Key]]:
+    def _piece(self, key: KeyText, rows: RowBlock) -> tuple[DecodedRows, list[KeyText]]:
         """The rows as one piece, and the keys of their sensors."""
         sensors, code = keyed(rows.columns, (*self.plan.query.by, self.plan.query.id))
         found = decoded(rows, self.plan)
         return DecodedRows(found, rows, [key], np.zeros(len(code), np.int64), code, whole=False), sensors
 
     def _screened(
-        self, key: Key, state: bytes | None, piece: DecodedRows, sensors: list[Key], store: StateStore
+        self, key: KeyText, state: bytes | None, piece: DecodedRows, sensors: list[KeyText], store: StateStore
     ) -> tuple[GroupRows, bytes | None]:
         """The rows with bounds for their gaps, and the readings then."""
         latest = self.plan.query.latest
@@ -470,7 +477,7 @@ class Settling:
         group_rows = replace(group_rows, sensors_forgotten=opened.kept.forgotten)
         return group_rows, self.readings.save(opened, store) or state
 
-    def forget(self, key: Key, state: bytes | None, store: StateStore) -> None:
+    def forget(self, key: KeyText, state: bytes | None, store: StateStore) -> None:
         """The readings of this state leave."""
         if state is not None and self.readings is not None:
             self.readings.clear(key, state, store)

@@ -30,7 +30,7 @@ from fogline.pipeline.plan import Plan
 from fogline.pipeline.report import Journal, journal
 from fogline.pipeline.runner import GroupRunner
 from fogline.pipeline.small_groups import Bundle, bundled, fits, joined, may_go_together, take_together, unbundled
-from fogline.rows.names import Key
+from fogline.rows.names import KeyText
 from fogline.saved import Arrays
 from fogline.state.format import from_state, saved_by, to_state
 from fogline.state.store import MemoryStore, StateStore, must_get
@@ -57,15 +57,17 @@ class Page:
     """Groups whose states lie together."""
 
     small: Bundle | None
-    apart: dict[Key, Apart]
-    loaded: dict[Key, LoadedGroup] = field(default_factory=dict)  # of those that lie here, some that need not be loaded
+    apart: dict[KeyText, Apart]
+    loaded: dict[KeyText, LoadedGroup] = field(
+        default_factory=dict
+    )  # of those that lie here, some that need not be loaded
 
     @property
-    def keys(self) -> list[Key]:
+    def keys(self) -> list[KeyText]:
         """Of all groups."""
         return [*([] if self.small is None else self.small.keys), *self.apart]
 
-    def timers(self) -> Iterator[tuple[Key, int]]:
+    def timers(self) -> Iterator[tuple[KeyText, int]]:
         """When time alone changes which group."""
         if self.small is not None:
             for key, header in zip(self.small.keys, self.small.headers, strict=True):
@@ -75,7 +77,7 @@ class Page:
             if each.timer is not None:
                 yield key, each.timer
 
-    def part(self, keys: set[Key]) -> Page:
+    def part(self, keys: set[KeyText]) -> Page:
         """Some of the groups."""
         small = self.small
         if small is not None:
@@ -115,12 +117,12 @@ class ShardTimers(NamedTuple):
     timer: int | None
 
 
-def shard_of(key: Key, shards: int) -> int:
+def shard_of(key: KeyText, shards: int) -> int:
     """On which of so many shards a group lies."""
     return _hash(key) % shards
 
 
-def _hash(key: Key) -> int:
+def _hash(key: KeyText) -> int:
     return int.from_bytes(blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
@@ -134,9 +136,9 @@ class Shard:
         self.index = PageIndex() if saved is None else PageIndex(*json.loads(saved))
         self.before = self.index.timer
         self.goes_together = may_go_together(self.plan)
-        self.frontiers: dict[Key, float] = {}  # of groups that rows have reached, unless these are forgotten
+        self.frontiers: dict[KeyText, float] = {}  # of groups that rows have reached, unless these are forgotten
 
-    def take(self, come: Mapping[Key, Sequence[GroupRows]], watermark: int | None = None) -> Iterator[Journal]:
+    def take(self, come: Mapping[KeyText, Sequence[GroupRows]], watermark: int | None = None) -> Iterator[Journal]:
         """Rows reach these groups; or the watermark (in milliseconds) reaches those whose timers are due.
 
         What there is to report comes while it is worked out, group after group in one order: a batch that is done again
@@ -162,7 +164,7 @@ class Shard:
             self.store.delete(_INDEX, "", 0)
         return ShardTimers(self.before, index.timer)
 
-    def group_keys(self) -> Iterator[Key]:
+    def group_keys(self) -> Iterator[KeyText]:
         """Of all groups."""
         for number in [k for k, count in enumerate(self.index.counts) if count]:
             yield from self._open(number).keys
@@ -174,7 +176,7 @@ class Shard:
             yield from () if page.small is None else unbundled(self.runner, page.small)
             yield from (self._loaded_apart(key, each) for key, each in page.apart.items())
 
-    def _deal(self, page: Page, there: Sequence[tuple[int, list[Key]]]) -> None:
+    def _deal(self, page: Page, there: Sequence[tuple[int, list[KeyText]]]) -> None:
         """Write the groups of a page where they lie from now on: half by half, so as to look at each a few times."""
         if len(there) == 1:
             self._write(there[0][0], page)
@@ -184,15 +186,15 @@ class Shard:
             self._deal(page.part({key for _, keys in half for key in keys}), half)
 
     def _some_pages(
-        self, come: Mapping[Key, Sequence[GroupRows]], watermark: int | None
-    ) -> Iterator[dict[int, list[Key]]]:
+        self, come: Mapping[KeyText, Sequence[GroupRows]], watermark: int | None
+    ) -> Iterator[dict[int, list[KeyText]]]:
         """The pages that are concerned, a few at a time, with the groups that rows have reached."""
         if watermark is None:
             concerned = self._by_page(list(come))
         else:
             dues = enumerate(self.index.dues)
             concerned = {number: [] for number, due in dues if due is not None and due <= watermark}
-        some: dict[int, list[Key]] = {}
+        some: dict[int, list[KeyText]] = {}
         groups = 0
         for number, keys in sorted(concerned.items()):
             some[number] = keys
@@ -203,15 +205,15 @@ class Shard:
         if some:
             yield some
 
-    def _by_page(self, keys: Sequence[Key]) -> dict[int, list[Key]]:
+    def _by_page(self, keys: Sequence[KeyText]) -> dict[int, list[KeyText]]:
         """The groups by their pages, in one order."""
-        out: dict[int, list[Key]] = {}
+        out: dict[int, list[KeyText]] = {}
         for key in sorted(keys):
             out.setdefault(_hash(key) // self.plan.buckets % len(self.index.counts), []).append(key)
         return out
 
     def _step(
-        self, numbers: dict[int, list[Key]], come: Mapping[Key, Sequence[GroupRows]], watermark: int | None
+        self, numbers: dict[int, list[KeyText]], come: Mapping[KeyText, Sequence[GroupRows]], watermark: int | None
     ) -> Journal:
         """The groups of these pages that are concerned take what has come."""
         pages = {number: self._open(number) if self.index.counts[number] else Page(None, {}) for number in numbers}
@@ -230,8 +232,8 @@ class Shard:
     def _groups(
         self,
         pages: list[Page],
-        keys: Mapping[int, list[Key]],
-        come: Mapping[Key, Sequence[GroupRows]],
+        keys: Mapping[int, list[KeyText]],
+        come: Mapping[KeyText, Sequence[GroupRows]],
         watermark: int | None,
     ) -> tuple[Page, Journal]:
         """The groups as they are to lie, but for those that are forgotten, and what they report.
@@ -243,7 +245,7 @@ class Shard:
         together = None
         if bundle is not None and watermark is None and self.goes_together:
             together = take_together(self.runner, bundle, come)
-        ready = set[Key]()
+        ready = set[KeyText]()
         if together is not None:
             ready = set(together.bundle.keys)
             self.frontiers |= {
@@ -257,9 +259,9 @@ class Shard:
         if bundle is not None and (rest := [k for k, key in enumerate(bundle.keys) if key not in loaded]):
             bundle = bundle.part(rest)
             loaded |= zip(bundle.keys, unbundled(self.runner, bundle), strict=True)
-        stay: dict[Key, LoadedGroup] = {}
-        small: list[tuple[Key, LoadedGroup]] = []
-        apart: dict[Key, Apart] = {}
+        stay: dict[KeyText, LoadedGroup] = {}
+        small: list[tuple[KeyText, LoadedGroup]] = []
+        apart: dict[KeyText, Apart] = {}
         reports = []
         for key in (key for some in keys.values() for key in some if key not in ready):
             was = before.get(key)
@@ -282,13 +284,13 @@ class Shard:
             reported = [*reported, *journal(self.plan, self.runner.tables, reports)]
         return Page(joined(stepped), apart, stay), reported
 
-    def _loaded_apart(self, key: Key, each: Apart) -> LoadedGroup:
+    def _loaded_apart(self, key: KeyText, each: Apart) -> LoadedGroup:
         if each.mark is None:
             return self.runner.load(key, each.saved, self.store)
         known: LoadedGroup | None = cache.pop((bytes.fromhex(each.mark), self.plan.digest))
         return known or self.runner.load(key, must_get(self.store, _LARGE, key), self.store)
 
-    def _saved_apart(self, key: Key, then: LoadedGroup) -> Apart:
+    def _saved_apart(self, key: KeyText, then: LoadedGroup) -> Apart:
         state = self.runner.save(then)
         if len(state) < cache.LARGE:
             return Apart(then.timer, None, state)
@@ -309,7 +311,7 @@ class Shard:
 
     def _moved(self, page: Page, was: Plan) -> Page:
         """A page of a plan that the run had before. What lies apart is moved when it is loaded: it knows its plan."""
-        small: list[tuple[Key, LoadedGroup]] = []
+        small: list[tuple[KeyText, LoadedGroup]] = []
         apart = dict(page.apart)
         if page.small is not None:
             for key, each in zip(page.small.keys, unbundled(GroupRunner(was), page.small), strict=True):
@@ -335,7 +337,7 @@ class Shard:
         index.dues[number] = min((due for _, due in page.timers()), default=None)
 
 
-def once(runner: GroupRunner, come: Mapping[Key, Sequence[GroupRows]]) -> Iterator[Journal]:
+def once(runner: GroupRunner, come: Mapping[KeyText, Sequence[GroupRows]]) -> Iterator[Journal]:
     """All rows of these groups have come, and nothing follows: what there is to report, some groups at a time."""
     keys, store = list(come), MemoryStore()
     for k in range(0, len(keys), AT_ONCE):
@@ -368,6 +370,6 @@ def opened(plan: Plan, saved: bytes) -> Page:
     return Page(small, apart)
 
 
-def _due(page: Page, watermark: int) -> list[Key]:
+def _due(page: Page, watermark: int) -> list[KeyText]:
     """The groups that time alone changes by now, in one order: in a page they lie as they were written last."""
     return sorted(key for key, timer in page.timers() if timer <= watermark)

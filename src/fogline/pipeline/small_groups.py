@@ -37,7 +37,7 @@ from fogline.pipeline.names import CHANGES, HEALTH
 from fogline.pipeline.plan import Plan
 from fogline.pipeline.report import Journal, health_table
 from fogline.pipeline.runner import GroupRunner
-from fogline.rows.names import Key, key_columns
+from fogline.rows.names import KeyText, key_columns
 from fogline.rows.table import joined_column
 from fogline.saved import Arrays, table_as_bytes, table_from_bytes
 
@@ -64,7 +64,7 @@ _SIZE = "size of "  # before the names of arrays
 class Bundle(NamedTuple):
     """Groups side by side."""
 
-    keys: list[Key]
+    keys: list[KeyText]
     headers: list[dict[str, Any]]
     sizes: dict[str, Ints]  # of each sort of column, how many cells each group has
     columns: dict[str, Any]  # arrays, Arrow's for names
@@ -87,7 +87,7 @@ class Bundle(NamedTuple):
         return out
 
     @classmethod
-    def from_arrays(cls, keys: list[Key], headers: list[dict[str, Any]], arrays: Arrays) -> Bundle:
+    def from_arrays(cls, keys: list[KeyText], headers: list[dict[str, Any]], arrays: Arrays) -> Bundle:
         """The inverse of `to_arrays`, among other arrays."""
         sizes = {kind: arrays[f"{_SIZE}{kind}"] for kind in _OF if f"{_SIZE}{kind}" in arrays}
         columns: dict[str, Any] = {name: arrays[name] for name in SORT_OF if name in arrays}
@@ -125,7 +125,7 @@ def fits(loaded: LoadedGroup) -> bool:
     return loaded.group.live.alive <= ROWS and max(s.pool - len(s.lists.value), s.filled) <= VALUES
 
 
-def bundled(runner: GroupRunner, groups: Sequence[tuple[Key, LoadedGroup]]) -> Bundle:
+def bundled(runner: GroupRunner, groups: Sequence[tuple[KeyText, LoadedGroup]]) -> Bundle:
     """Groups that fit as they lie in a bundle."""
     plan = runner.plan
     columns = join_columns([each.group for _, each in groups], len(plan.query.names), plan.id)
@@ -222,7 +222,7 @@ def may_go_together(plan: Plan) -> bool:
     return not (query.latest or query.last is not None or waits or plan.explain or plan.views or tight)
 
 
-def take_together(runner: GroupRunner, bundle: Bundle, come: Mapping[Key, Sequence[GroupRows]]) -> Together | None:
+def take_together(runner: GroupRunner, bundle: Bundle, come: Mapping[KeyText, Sequence[GroupRows]]) -> Together | None:
     """The groups of a bundle take their rows, as many of them as can; None: none does."""
     call = _call(runner.plan, bundle, come)
     if call is None:
@@ -256,7 +256,7 @@ def _loaded(plan: Plan, bundle: Bundle) -> Groups:
     return groups
 
 
-def _call(plan: Plan, bundle: Bundle, come: Mapping[Key, Sequence[GroupRows]]) -> _ManyTurns | None:
+def _call(plan: Plan, bundle: Bundle, come: Mapping[KeyText, Sequence[GroupRows]]) -> _ManyTurns | None:
     """The groups whose rows simply enter, with those; None: there are too few."""
     cells, at = time_buckets.cells_of(bundle.columns), 0
     sifted: list[Sifted] = []

@@ -22,7 +22,7 @@ from fogline.pipeline.prune import SMALL, Screening
 from fogline.pipeline.sensors import Dealer
 from fogline.pipeline.shard import shard_of
 from fogline.pipeline.watermark import event
-from fogline.rows.names import Key
+from fogline.rows.names import KeyText
 from fogline.saved import table_from_bytes
 
 
@@ -30,7 +30,7 @@ class Pruned(NamedTuple):
     """What can matter of one chunk, for the queries that share its stages."""
 
     shared: SharedPlan
-    groups: list[tuple[Key, GroupRows]]
+    groups: list[tuple[KeyText, GroupRows]]
 
     @property
     def event(self) -> int | None:
@@ -38,9 +38,9 @@ class Pruned(NamedTuple):
         plan, reached = self.shared.plan, max((each.reached for _, each in self.groups), default=-math.inf)
         return event(plan.kind, reached - plan.lateness)
 
-    def by_shard(self) -> Iterator[tuple[int, NamedPlan, list[tuple[Key, GroupRows]]]]:
+    def by_shard(self) -> Iterator[tuple[int, NamedPlan, list[tuple[KeyText, GroupRows]]]]:
         """The groups by their shards, for each query: all queries get the same rows, see `of_query`."""
-        found: dict[int, list[tuple[Key, GroupRows]]] = {}
+        found: dict[int, list[tuple[KeyText, GroupRows]]] = {}
         for key, each in self.groups:
             found.setdefault(shard_of(key, self.shared.plan.shards), []).append((key, each))
         for query, first in zip(self.shared.queries, self.shared.first_shards, strict=True):

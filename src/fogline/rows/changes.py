@@ -21,7 +21,7 @@ from fogline.rows.cells import REAL
 from fogline.rows.clock import as_instant, write_times
 from fogline.rows.names import Kinds
 
-Key = tuple[Any, ...]
+GroupKey = tuple[Any, ...]  # the values by which rows are grouped
 FEW = 32  # changes
 _WORDS, _REASONS = np.array(CHANGES, object), np.array(REASONS, object)
 
@@ -36,7 +36,7 @@ class Tables:
         self.empty: pa.Table = None
         self._nulls: list[pa.Array] = []  # of LEAVING
 
-    def build(self, deltas: list[tuple[Key, Delta]], kinds: Kinds) -> pa.Table:
+    def build(self, deltas: list[tuple[GroupKey, Delta]], kinds: Kinds) -> pa.Table:
         """The deltas as one table, in their order."""
         if not deltas:
             self._know(kinds)
@@ -69,9 +69,9 @@ class Tables:
     def _beaten_by(self, changes: Delta, kinds: Kinds) -> list[pa.Array]:
         """The rows by which others were beaten: mostly there are none."""
         n = len(changes.change)
-        if changes.rival is not None and changes.rival_time is not None:
-            times = write_times(changes.rival_time, kinds.time, np.isnan(changes.rival_time))
-            return [_names(changes.rival, kinds.id), times]
+        if changes.dominator is not None and changes.dominator_time is not None:
+            times = write_times(changes.dominator_time, kinds.time, np.isnan(changes.dominator_time))
+            return [_names(changes.dominator, kinds.id), times]
         if n > len(self._nulls[0]):
             self._nulls = [pa.nulls(2 * n, each.type) for each in self._nulls]
         return [each.slice(0, n) for each in self._nulls]
@@ -177,11 +177,15 @@ def last_changes(reported: pa.Table, query: Query) -> pa.Table:
 def _joined(deltas: list[Delta]) -> Delta:
     """The changes of several groups or ticks, one after the other."""
     columns = dict(zip(Delta._fields, zip(*deltas, strict=True), strict=True))
-    columns = {name: each for name, each in columns.items() if name not in ("time", "rival", "rival_time")}
+    columns = {name: each for name, each in columns.items() if name not in ("time", "dominator", "dominator_time")}
     time = np.repeat([delta.time for delta in deltas], [len(delta.change) for delta in deltas])
     found = Delta(time, **{name: np.concatenate(each) for name, each in columns.items()})
-    if all(delta.rival is None for delta in deltas):
+    if all(delta.dominator is None for delta in deltas):
         return found
-    rivals: list[Any] = [np.full(len(each.change), None) if each.rival is None else each.rival for each in deltas]
-    times: list[Any] = [np.full(len(each.change), np.nan) if each.rival is None else each.rival_time for each in deltas]
-    return found._replace(rival=np.concatenate(rivals), rival_time=np.concatenate(times))
+    dominators: list[Any] = [
+        np.full(len(each.change), None) if each.dominator is None else each.dominator for each in deltas
+    ]
+    times: list[Any] = [
+        np.full(len(each.change), np.nan) if each.dominator is None else each.dominator_time for each in deltas
+    ]
+    return found._replace(dominator=np.concatenate(dominators), dominator_time=np.concatenate(times))

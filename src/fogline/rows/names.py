@@ -40,7 +40,7 @@ _LONGEST = timedelta.max.days * 86_400  # seconds
 _PER_SECOND = {"s": 1, "ms": 1000, "us": 10**6, "ns": 10**9}
 NAMELESS = "which can name nothing"
 
-Key = str
+KeyText = str  # a group's key, as it is written
 NO_COLUMNS = "[]"
 DUPLICATE = "a row with this id and time is there already"  # the reason of a reject
 
@@ -247,7 +247,7 @@ def join_types(old: pa.DataType | None, new: pa.DataType | None, name: str) -> p
 # --- Keys -------------------------------------------------------------------------------------------------------------
 
 
-def keyed(batch: pa.RecordBatch, names: Sequence[str]) -> tuple[list[Key], Ints]:
+def keyed(batch: pa.RecordBatch, names: Sequence[str]) -> tuple[list[KeyText], Ints]:
     """The keys that occur in these columns, and (n,) which of them each row has.
 
     What names nothing counts as missing here; the reader refuses such rows.
@@ -265,7 +265,7 @@ def keyed(batch: pa.RecordBatch, names: Sequence[str]) -> tuple[list[Key], Ints]
     return keys, which.reshape(-1)
 
 
-def key_columns(keys: Sequence[Key], kinds: Sequence[pa.DataType]) -> list[pa.Array]:
+def key_columns(keys: Sequence[KeyText], kinds: Sequence[pa.DataType]) -> list[pa.Array]:
     """The columns of these groups, in the types they came in."""
     values = zip(*map(json.loads, keys), strict=True)
     return [_column(list(each), kind) for each, kind in zip(values, kinds, strict=True)] if keys else []

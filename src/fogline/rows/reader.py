@@ -160,18 +160,18 @@ class Reader:
 
         `once`: what other readers know of these rows.
         """
-        unread, late = Reasons(), Reasons()
+        unread, afterwards = Reasons(), Reasons()
         self.once = Once() if once is None else once
         gone = self._gone(source, refused)
         batch, layout = self._arrange(source, unread, gone)
         raw, uncertain, code, codes, gaps, instants, fine = arrow.read(batch, layout.columns, layout.clock)
         times = Times(instants, layout.kind, {}) if fine else self._arrivals(source, kind, refused)
         version, versions = self._version(source, versions, refused)
-        expires, kind = self._expiry(source, times, join_kinds(kind, times.kind, self.query.time), late, gone)
+        expires, kind = self._expiry(source, times, join_kinds(kind, times.kind, self.query.time), afterwards, gone)
         for i, reason in unread.items():
-            late.setdefault(i, reason)
-        outside = self._look(code, late) if codes else None
-        for i, reason in late.items():
+            afterwards.setdefault(i, reason)
+        outside = self._look(code, afterwards) if codes else None
+        for i, reason in afterwards.items():
             if gone is None or not gone[i]:
                 refused.setdefault(i, reason)
         if outside is not None and gone is not None:

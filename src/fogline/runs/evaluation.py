@@ -27,7 +27,7 @@ from fogline.pipeline.shard import Shard
 from fogline.pipeline.stages import Pruned, dealt, of_query, pruned
 from fogline.pipeline.time_buckets import buckets_of
 from fogline.pipeline.watermark import Farthest, HeardPair, event
-from fogline.rows.names import Key
+from fogline.rows.names import KeyText
 from fogline.runs.embedded_state import EmbeddedState
 from fogline.state.sqlite import ShardStore
 
@@ -59,7 +59,7 @@ class Evaluation:
 
         Shard after shard, in one order: a batch that is done again after a restart reports the same in the same places.
         """
-        watermark, come = self.watermark, dict[int, dict[Key, list[GroupRows]]]()
+        watermark, come = self.watermark, dict[int, dict[KeyText, list[GroupRows]]]()
         for chunk in self._pruned(with_now(rows, self.plans, now)):
             for shard, query, groups in chunk.by_shard():
                 there = come.setdefault(shard, {})
@@ -94,7 +94,7 @@ class Evaluation:
         """What is kept of a shard."""
         return self.state.checkpoint.shard(f"shard {shard}")
 
-    def _step(self, number: int, come: Mapping[Key, list[GroupRows]], watermark: int) -> Iterator[Journal]:
+    def _step(self, number: int, come: Mapping[KeyText, list[GroupRows]], watermark: int) -> Iterator[Journal]:
         """Rows reach the groups of a shard, then time does."""
         shard = Shard(self.runners.of_shard(number), self.store_of(number))
         if come:
@@ -108,7 +108,7 @@ class Evaluation:
         if timer != before:
             self.state.checkpoint.set_timer(str(number), "", timer)
 
-    def _hear(self, number: int, come: Mapping[Key, list[GroupRows]], frontiers: Mapping[Key, float]) -> None:
+    def _hear(self, number: int, come: Mapping[KeyText, list[GroupRows]], frontiers: Mapping[KeyText, float]) -> None:
         """The watermark follows the pairs of small slices, but for rows that are held: see `watermark.Farthest`."""
         name, plan = self.plans.of_shard(number)
         before = then = self.farthest.get(name or "", Farthest())

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fogline.pipeline.runner import Runners
     from fogline.pipeline.sensors import SensorStage
     from fogline.pipeline.stages import Pruned
-    from fogline.rows.names import Key
+    from fogline.rows.names import KeyText
     from fogline.runs.spill import Carrier, Spill
 
 
@@ -152,7 +152,7 @@ class ShardProcessor(StatefulProcessor):
         allow_threads()
         return Runners(plans), Carrier(spill)
 
-    def _take(self, number: int, come: dict[Key, list[GroupRows]], watermark: int | None) -> Iterator[Any]:
+    def _take(self, number: int, come: dict[KeyText, list[GroupRows]], watermark: int | None) -> Iterator[Any]:
         from fogline.pipeline.shard import Shard
 
         self.made = self.made or self._make()
@@ -189,7 +189,7 @@ def packed_groups(plans: Plans, chunk: Pruned) -> pa.RecordBatch:
     return pa.record_batch(columns, ["shard", "rows", "event"])
 
 
-def group_rows(plans: Plans, shard: int, packed: Iterable[Any]) -> dict[Key, list[GroupRows]]:
+def group_rows(plans: Plans, shard: int, packed: Iterable[Any]) -> dict[KeyText, list[GroupRows]]:
     """The rows of a shard's groups again."""
     from fogline.pipeline.exchange import unpack_groups
     from fogline.pipeline.stages import of_query
