@@ -50,6 +50,15 @@ WORDS = {
     "awake": "loaded, in memory",
     "habit": "transition (of a sensor)",
     "habits": "transitions, or the sensor model",
+    "subdue": "dominate",
+    "subdued": "dominated",
+    "conquer": "dominate",
+    "conquered": "dominated",
+    "buried": "expired, removed",
+    "rung": "sorted columns, a level",
+    "rungs": "sorted columns, levels",
+    "heir": "earlier or later cover",
+    "heirs": "earlier or later covers",
 }
 
 # --- Names that are not given to variables, arguments, attributes, functions or classes -------------------------------

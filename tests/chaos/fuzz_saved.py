@@ -1,6 +1,6 @@
 """Is whatever was saved, and was damaged since, refused, or read just as it was?
 
-Snapshots of monitors; states and cells, parcels, packets and crates of a pipeline; files of a checkpoint; about.json;
+Snapshots of monitors; states and cells, rows between the stages of a pipeline; files of a checkpoint; about.json;
 files of a repository; machine code. Each is cut, and bytes of it are changed; what reads it must refuse it by a
 FoglineError that names it, or find what was written. Nothing else may happen, and nothing large may be allocated.
 """
