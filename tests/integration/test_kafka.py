@@ -149,7 +149,7 @@ def test_key_time_and_headers_serve_and_secrets_stay_secret(broker: Broker, monk
     assert "90 rows" in ran
     changes = pq.read_table("out/changes")
     assert set(changes["kafka.headers.site"].to_pylist()) == {"north"}
-    assert set(changes["id"].to_pylist()) <= {f"k{i}" for i in range(7)}
+    assert set(changes["kafka.key"].to_pylist()) <= {f"k{i}" for i in range(7)}
     assert str(changes["time"][0]).startswith("2023-11-14 22:13:3")
     kept = [path.read_bytes() for path in Path("out").rglob("*") if path.is_file()]
     assert PASSWORD.encode() not in b"".join([*kept, ran.encode(), looked.encode()])
