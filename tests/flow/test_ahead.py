@@ -175,7 +175,7 @@ def test_what_a_group_has_gone_on_without_is_given_up_and_the_state_stays_small(
     plan, kept = make_plan(QUERY, SCHEMA), None
     for k in range(12):
         rows = [*crowd(120, 6, begin=60 * k, step=1 / 2, seed=k), bad(FAR + 1000 * k)]
-        taken = take(plan, "[]", kept, parcels(plan, rows))
+        taken = take(plan, "[]", kept, rows_of_group(plan, rows))
         kept, state = taken.state, taken.group
         assert state.ahead.held is None or len(state.ahead.held.arrived) <= 4
         assert len(state.ahead.heard) <= 8
@@ -188,7 +188,7 @@ def test_what_a_group_has_gone_on_without_is_given_up_and_the_state_stays_small(
     assert state.ahead.frontier == 7
 
 
-def parcels(plan: Any, rows: list[Row]) -> list[GroupRows]:
+def rows_of_group(plan: Any, rows: list[Row]) -> list[GroupRows]:
     table = pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA)
     return [each for some in pruned_rows(plan, table).values() for each in some]
 
@@ -197,8 +197,8 @@ def test_at_the_end_of_a_table_what_runs_ahead_is_rejected():
     good = crowd(300)
     for every in ("tick", "batch"):
         plan = make_plan(QUERY, SCHEMA, every=every)
-        alone = take(plan, "[]", None, parcels(plan, good), end=True).journal
-        found = take(plan, "[]", None, parcels(plan, [*good, bad(), bad(FAR + 7)]), end=True).journal
+        alone = take(plan, "[]", None, rows_of_group(plan, good), end=True).journal
+        found = take(plan, "[]", None, rows_of_group(plan, [*good, bad(), bad(FAR + 7)]), end=True).journal
         assert answers(changes_of(found, plan)) == answers(changes_of(alone, plan))
         reason = "its time runs ahead of its group by more than 100, and no other id followed"
         assert reasons(found) == [reason] * 2
@@ -215,9 +215,9 @@ def test_rows_that_are_held_do_not_decide_about_others_with_every_batch():
 
 def test_rows_that_run_ahead_together_are_counted_though_they_were_screened():
     plan = make_plan(QUERY, SCHEMA)
-    state = take(plan, "[]", None, parcels(plan, crowd(300))).state
+    state = take(plan, "[]", None, rows_of_group(plan, crowd(300))).state
     come = [("bad", FAR, 0.5, 0.5), ("bad", FAR + 1, 0.1, 0.1), ("bad", FAR + 2, 0.9, 0.9)]
-    taken = take(plan, "[]", state, parcels(plan, come))  # in a chunk of their own none runs ahead of another
+    taken = take(plan, "[]", state, rows_of_group(plan, come))  # in a chunk of their own none runs ahead of another
     [health] = rows_of(taken.journal, "health")
     assert (health["rows"], health["held"], health["screened"]) == (3, 3, 0)
     assert sum(int(r.split("(")[1].split()[0]) if "(" in r else 1 for r in reasons(taken.journal)) == 3
@@ -303,8 +303,8 @@ def test_the_ground_moves_as_its_rule_states():
 def test_what_chunks_have_heard_joins_into_what_all_rows_show(ids, parts):
     plan = make_plan(QUERY, SCHEMA)
     rows = [(f"s{k}", i % 350, 1.0, 1.0) for i, k in enumerate(ids)]
-    whole = joined(p.heard for p in parcels(plan, rows))
-    pieces = joined(p.heard for k in range(parts) for p in parcels(plan, rows[k::parts]))
+    whole = joined(p.heard for p in rows_of_group(plan, rows))
+    pieces = joined(p.heard for k in range(parts) for p in rows_of_group(plan, rows[k::parts]))
     assert {s: (c.least, c.greatest, c.ids.tolist()) for s, c in whole.items()} == {
         s: (c.least, c.greatest, c.ids.tolist()) for s, c in pieces.items()
     }

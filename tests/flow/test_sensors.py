@@ -70,9 +70,9 @@ def test_rows_without_a_name_or_a_time_are_rejected_and_not_remembered():
     rows = [{"sensor": None, "t": 5, "heat": 1.0}, {"sensor": "s1", "t": None, "heat": 1.0}]
     bad = pa.Table.from_pylist(rows, schema=stream().schema)
     store = MemoryStore()
-    [(key, parcel)] = SensorStage(plan).take(0, rows_for(plan, bad, 0), store)
-    assert (key, parcel.came, parcel.screened, len(parcel.rows.arrived)) == ("[]", 2, 0, 0)
-    assert [each.reason for each in parcel.rejects] == [
+    [(key, rows)] = SensorStage(plan).take(0, rows_for(plan, bad, 0), store)
+    assert (key, rows.came, rows.screened, len(rows.rows.arrived)) == ("[]", 2, 0, 0)
+    assert [each.reason for each in rows.rejects] == [
         "the id 'sensor' is missing", "the time 't' is missing or not finite",
     ]  # fmt: skip
     assert not store.values  # nothing is written
@@ -82,10 +82,10 @@ def test_every_row_goes_to_one_bucket():
     plan = make_plan(QUERY, stream().schema, opened=learnt)
     taken = 0
     for bucket in range(BUCKETS):
-        for key, parcel in SensorStage(plan).take(bucket, rows_for(plan, stream(), bucket), MemoryStore()):
+        for key, rows in SensorStage(plan).take(bucket, rows_for(plan, stream(), bucket), MemoryStore()):
             assert key == "[]"
-            assert parcel.came == len(parcel.rows.arrived) + parcel.screened
-            taken += parcel.came
+            assert rows.came == len(rows.rows.arrived) + rows.screened
+            taken += rows.came
     assert taken == stream().num_rows
 
 

@@ -1,6 +1,6 @@
 """What turns rows into changes?
 
-An engine learns from history, then takes rows in parcels of whole ticks and reports, in its own time, what changed.
+An engine learns from history, then takes rows in portions of whole ticks and reports, in its own time, what changed.
 `EmbeddedEngine` is the one without Spark: a Monitor in this process. It draws the picture in the README and is what
 the one on Spark (`spark_engine`) is compared with: same rows, same changes.
 """
@@ -30,7 +30,7 @@ class Engine(Protocol):
         """Rows of whole ticks, later than all before."""
 
     def start(self, query: Query, repository: Repository, *, at_once: int | None) -> None:
-        """Begin with what was sent. `at_once`: nothing else will be; take so many parcels at a time."""
+        """Begin with what was sent. `at_once`: nothing else will be; take so many portions at a time."""
 
     def poll(self, patience: float) -> BatchReport | None:
         """The report of one more batch; None if there is none within so many seconds."""
@@ -43,22 +43,22 @@ class EmbeddedEngine:
     """A Monitor."""
 
     def __init__(self) -> None:
-        self.parcels: deque[pa.Table] = deque()
+        self.portions: deque[pa.Table] = deque()
 
     def learn(self, history: pa.Table, query: Query) -> Repository:
         return Repository.fit(history, query)
 
     def send(self, rows: pa.Table) -> None:
-        self.parcels.append(rows)
+        self.portions.append(rows)
 
     def start(self, query: Query, repository: Repository, *, at_once: int | None) -> None:
         self.monitor, self.at_once = Monitor(query, repository), at_once or 1
 
     def poll(self, patience: float) -> BatchReport | None:
-        if not self.parcels:
+        if not self.portions:
             sleep(patience)
             return None
-        taken = [self.parcels.popleft() for _ in range(min(self.at_once, len(self.parcels)))]
+        taken = [self.portions.popleft() for _ in range(min(self.at_once, len(self.portions)))]
         rows = pa.concat_tables(taken)
         clock = pc.max(rows["ts"]).as_py()
         begin = perf_counter()
@@ -66,4 +66,4 @@ class EmbeddedEngine:
         return BatchReport(changes, clock, self.monitor.stats()["live"], perf_counter() - begin)
 
     def stop(self) -> None:
-        self.parcels.clear()
+        self.portions.clear()

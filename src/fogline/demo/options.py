@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from fogline.errors import FoglineError
 
-PARCEL = 0.5  # seconds of watching in one parcel of rows
+PORTION = 0.5  # seconds of watching in one portion of rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class DemoOptions:
         return math.ceil(self.seconds * self.speed / _step())
 
     @property
-    def parcels(self) -> list[int]:
-        """How many ticks each parcel of rows holds."""
-        each = math.ceil(PARCEL * self.speed / _step())
+    def portions(self) -> list[int]:
+        """How many ticks each portion of rows holds."""
+        each = math.ceil(PORTION * self.speed / _step())
         return [min(each, self.ticks - k) for k in range(0, self.ticks, each)]
 
 

@@ -1,8 +1,8 @@
 """How does the mine become an output folder that the page shows?
 
-Rows go into a folder, one small file per parcel, and a run in this process (`runs.embedded`, what `fogline run --engine
-embedded --explain` starts) turns them into changes, with why each row is in, which rows are near, and what to measure
-next. What the demo's screen shows is read back from the same files.
+Rows go into a folder, one small file per portion, and a run in this process (`runs.embedded`, what `fogline run
+--engine embedded --explain` starts) turns them into changes, with why each row is in, which rows are near, and what to
+measure next. What the demo's screen shows is read back from the same files.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from fogline.demo.control_room import earlier_shift
 from fogline.demo.display import frame, line, summary
 from fogline.demo.engine import EmbeddedEngine, Engine
 from fogline.demo.mine import PERIOD
-from fogline.demo.options import PARCEL, DemoOptions
+from fogline.demo.options import PORTION, DemoOptions
 from fogline.demo.shift import Shift, question
 from fogline.demo.view import BatchReport, MineView
 from fogline.monitor import Monitor
@@ -132,9 +132,9 @@ class DemoRun:
 
     def plainly(self, engine: Engine) -> None:
         """All at once; a line for each batch."""
-        for ticks in self.options.parcels:
+        for ticks in self.options.portions:
             self.send(engine, ticks)
-        engine.start(self.query, self.repository, at_once=math.ceil(len(self.options.parcels) / PLAIN_LINES))
+        engine.start(self.query, self.repository, at_once=math.ceil(len(self.options.portions) / PLAIN_LINES))
         self.status_line("the first batch takes longest")
         while self.view.ticks < self.options.ticks:
             if (report := engine.poll(FRAME)) is not None:
@@ -143,8 +143,8 @@ class DemoRun:
 
     def live(self, engine: Engine) -> None:
         """At the pace of the options, which begins with the first answer."""
-        parcels = self.options.parcels
-        self.send(engine, parcels[0])
+        portions = self.options.portions
+        self.send(engine, portions[0])
         engine.start(self.query, self.repository, at_once=None)
         self.status_line("waiting for the first answer")
         report: BatchReport | None = None
@@ -158,8 +158,8 @@ class DemoRun:
                 if report is not None:
                     self.view.follow(report)
                     live.update(frame(self.view, *self.console.size, self.page), refresh=True)
-                while sent < min(1 + (monotonic() - begin) / PARCEL, len(parcels)):
-                    self.send(engine, parcels[sent])
+                while sent < min(1 + (monotonic() - begin) / PORTION, len(portions)):
+                    self.send(engine, portions[sent])
                     sent += 1
                 report = engine.poll(FRAME)
 

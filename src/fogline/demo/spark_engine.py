@@ -1,6 +1,6 @@
 """How does the mine reach Spark, and how does the answer come back?
 
-Rows go into a folder, one small Parquet file per parcel; Spark's file stream reads the folder and `journal` reports
+Rows go into a folder, one small Parquet file per portion; Spark's file stream reads the folder and `journal` reports
 changes and health; the rows of a micro-batch are put into a queue as Arrow. Files are stamped in their order, so Spark
 takes them in that order however fast they were written, and a batch never ends in the middle of a tick.
 """
