@@ -70,9 +70,9 @@ def test_rows_without_a_name_or_a_time_are_rejected_and_not_remembered():
     rows = [{"sensor": None, "t": 5, "heat": 1.0}, {"sensor": "s1", "t": None, "heat": 1.0}]
     bad = pa.Table.from_pylist(rows, schema=stream().schema)
     store = MemoryStore()
-    [(key, rows)] = SensorStage(plan).take(0, rows_for(plan, bad, 0), store)
-    assert (key, rows.came, rows.screened, len(rows.rows.arrived)) == ("[]", 2, 0, 0)
-    assert [each.reason for each in rows.rejects] == [
+    [(key, taken)] = SensorStage(plan).take(0, rows_for(plan, bad, 0), store)
+    assert (key, taken.came, taken.screened, len(taken.rows.arrived)) == ("[]", 2, 0, 0)
+    assert [each.reason for each in taken.rejects] == [
         "the id 'sensor' is missing", "the time 't' is missing or not finite",
     ]  # fmt: skip
     assert not store.values  # nothing is written
