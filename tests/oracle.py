@@ -89,13 +89,26 @@ def chance(a: Cloud, b: Cloud) -> Fraction:
     return sum((weight * chance_against(a, place) for place, weight in b.places), Fraction(0))
 
 
-def probability(cloud: Cloud, window: Sequence[Cloud]) -> Fraction:
-    """The skyline probability in its product form: no other cloud beats the place where the cloud turns out to be."""
+def probability(cloud: Cloud, window: Sequence[Cloud], k: int = 1) -> Fraction:
+    """That fewer than k other clouds beat the place where the cloud turns out to be.
+
+    For k = 1, where none may, this is the skyline probability in its product form.
+    """
     others = [other for other in window if other is not cloud]
     return sum(
-        (weight * prod(1 - chance_against(other, place) for other in others) for place, weight in cloud.places),
+        (weight * chance_of_fewer([chance_against(other, place) for other in others], k)
+         for place, weight in cloud.places),
         Fraction(0),
-    )
+    )  # fmt: skip
+
+
+def chance_of_fewer(chances: Sequence[Fraction], k: int) -> Fraction:
+    """That fewer than k of some independent events happen, from the chance of each: how many do is counted whole."""
+    counts = [Fraction(1)]  # [that so many of those so far happen]
+    for p in chances:
+        none, one = [c * (1 - p) for c in counts], [c * p for c in counts]
+        counts = [a + b for a, b in zip([*none, Fraction(0)], [Fraction(0), *one], strict=True)]
+    return sum(counts[:k], Fraction(0))
 
 
 def worlds(window: Sequence[Cloud]) -> Iterator[tuple[tuple[Point, ...], Fraction]]:
@@ -104,11 +117,12 @@ def worlds(window: Sequence[Cloud]) -> Iterator[tuple[tuple[Point, ...], Fractio
         yield tuple(place for place, _ in chosen), prod((weight for _, weight in chosen), start=Fraction(1))
 
 
-def probability_over_worlds(cloud: Cloud, window: Sequence[Cloud]) -> Fraction:
-    """The skyline probability as the paper defines it (Definition 6): the worlds in which no other beats the cloud."""
+def probability_over_worlds(cloud: Cloud, window: Sequence[Cloud], k: int = 1) -> Fraction:
+    """The worlds in which fewer than k others beat the cloud; k = 1: the skyline probability as the paper defines it
+    (Definition 6)."""
     index = window.index(cloud)
     return sum(
-        (weight for world, weight in worlds(window) if not any(beats(place, world[index]) for place in world)),
+        (weight for world, weight in worlds(window) if sum(beats(place, world[index]) for place in world) < k),
         Fraction(0),
     )
 
@@ -128,16 +142,18 @@ class Tick:
     time: Any
     windows: Mapping[tuple[Any, ...], tuple[Cloud, ...]]
     removed: frozenset[Any] = frozenset()  # where rows are replaced: (group…, id) of what was removed last
+    skyband: int = 1  # a row is in where fewer than so many others beat it
 
     @cached_property
     def probabilities(self) -> dict[tuple[Any, ...], Fraction]:
-        """(group…, id, arrived) -> skyline probability, for every row in a window."""
-        return {key: p for window in self.windows.values() for key, p in _probabilities(window).items()}
+        """(group…, id, arrived) -> the probability that it is in the skyband, for every row in a window."""
+        found = [_probabilities(window, self.skyband) for window in self.windows.values()]
+        return {key: p for each in found for key, p in each.items()}
 
 
 @lru_cache(maxsize=512)
-def _probabilities(window: tuple[Cloud, ...]) -> dict[tuple[Any, ...], Fraction]:
-    return {cloud.key: probability(cloud, window) for cloud in window}
+def _probabilities(window: tuple[Cloud, ...], k: int) -> dict[tuple[Any, ...], Fraction]:
+    return {cloud.key: probability(cloud, window, k) for cloud in window}
 
 
 def clouds(
@@ -203,6 +219,7 @@ def replay(
     expires=None,
     lifetime=None,
     last=None,
+    skyband: int = 1,
 ) -> Iterator[Tick]:
     """Every tick of every call: an instant at which a row arrives or is revised, or one of the window expires."""
     everything = list(clouds(calls, attributes, by, expires=expires, lifetime=lifetime, last=last))
@@ -217,7 +234,8 @@ def replay(
             instants |= {c.until for c in known if c.enters < c.until <= now and (clock is None or clock < c.until)}
         for t in sorted(instants):
             there = {group: window(entered, t, last) for group, entered in groups.items()}
-            yield Tick(call, t, {g: tuple(versions.at(c, call, t) for c in some) for g, some in there.items()})
+            revised = {g: tuple(versions.at(c, call, t) for c in some) for g, some in there.items()}
+            yield Tick(call, t, revised, skyband=skyband)
 
 
 # --- The guard tree ---------------------------------------------------------------------------------------------------
@@ -230,9 +248,9 @@ class Node:
     shadow: bool
 
 
-def live(window: Sequence[Cloud]) -> list[Cloud]:
-    """The clouds that are not surely beaten by one that expires no earlier."""
-    return [c for c in window if not any(n.until >= c.until and chance(n, c) == 1 for n in window if n is not c)]
+def live(window: Sequence[Cloud], k: int = 1) -> list[Cloud]:
+    """The clouds that fewer than k others that expire no earlier surely beat."""
+    return [c for c in window if sum(n.until >= c.until and chance(n, c) == 1 for n in window if n is not c) < k]
 
 
 def tree(window: Sequence[Cloud], alpha: Fraction) -> dict[tuple[Any, ...], Node]:
@@ -276,9 +294,9 @@ class Latest:
     """
 
     def __init__(self, calls: Calls, attributes: Mapping[str, str], by: Sequence[str] = (), *, expires=None,
-                 lifetime=None, remember=None) -> None:  # fmt: skip
+                 lifetime=None, remember=None, skyband: int = 1) -> None:  # fmt: skip
         self.calls, self.attributes, self.by = calls, attributes, tuple(by)
-        self.expires, self.lifetime, self.remember = expires, lifetime, remember
+        self.expires, self.lifetime, self.remember, self.skyband = expires, lifetime, remember, skyband
         self.stamps: dict[tuple[Any, ...], Stamp] = {}  # (group…, id)
         self.stale = 0
 
@@ -299,7 +317,7 @@ class Latest:
                     changed |= self.take(waiting.pop(0), t, call)
                 if changed:
                     removed = frozenset(key for key, stamp in self.stamps.items() if stamp.gone)
-                    yield Tick(call, t, self.windows(), removed)
+                    yield Tick(call, t, self.windows(), removed, self.skyband)
             clock = now
         self.forget(clock)
 

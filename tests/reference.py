@@ -57,6 +57,7 @@ class Question:
     limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     outside: str = "missing"
     max_sensors: int | None = None  # None: more than there are
+    skyband: int = 1
 
     @property
     def remember(self) -> float:
@@ -255,31 +256,31 @@ def surely(one: Sequence[Pairs], other: Sequence[Pairs]) -> bool:
     return beats([cell[0][0] for cell in one], [cell[-1][0] for cell in other])
 
 
-def probability(which: int, rows: Sequence[Sequence[Pairs]]) -> float:
-    """That no other row beats it, wherever each turns out to be."""
+def probability(which: int, rows: Sequence[Sequence[Pairs]], skyband: int = 1) -> float:
+    """That fewer than `skyband` other rows beat it, wherever each turns out to be."""
     total = 0.0
     others = [row for k, row in enumerate(rows) if k != which]
     for instance in product(*rows[which]):
-        chance = prod(weight for _, weight in instance)
+        fewer = [prod(weight for _, weight in instance)] + [0.0] * (skyband - 1)  # that none, that one, … beat it
         for other in others:
             pairs = list(zip(other, instance, strict=True))
             at_least = prod(sum(w for v, w in cell if v >= x) for cell, (x, _) in pairs)
             equal = prod(sum(w for v, w in cell if v == x) for cell, (x, _) in pairs)
-            chance *= max(0.0, 1 - (at_least - equal))
-            if chance == 0:
-                break
-        total += chance
+            p = min(1.0, at_least - equal)
+            fewer = [a * (1 - p) + b * p for a, b in zip(fewer, [0.0, *fewer[:-1]], strict=True)]
+        total += sum(fewer)
     return total
 
 
 def answer(question: Question, window: Sequence[Read]) -> Answer:
-    """Rows whose probability is above alpha; as close as 1e-9 is equal; for alpha 0 those that no row surely beats."""
+    """Rows whose probability is above alpha; as close as 1e-9 is equal; for alpha 0 those that fewer than `skyband`
+    rows surely beat."""
     uncertain = [[row.filled[name] for name in question.attributes] for row in window]
     out: Answer = {}
     for k, row in enumerate(window):
-        if any(surely(other, uncertain[k]) for other in uncertain):
+        if sum(surely(other, uncertain[k]) for other in uncertain) >= question.skyband:
             continue
-        p = probability(k, uncertain)
+        p = probability(k, uncertain, question.skyband)
         if p > question.alpha + CLOSE or not question.alpha:
             out[row.name] = p
     return out
@@ -443,7 +444,7 @@ class Group:
             if each.name == row.name:
                 cells = list(each.filled.values())
                 over = [o for o in self.rows() if o.until >= each.until and surely(list(o.filled.values()), cells)]
-                if not over or self.question.last is not None:
+                if len(over) < self.question.skyband or self.question.last is not None:
                     return True
         raise Unstated(row.place, "a late copy of a row that may be forgotten")
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests import oracle
 from tests.strategies import COAL_MINE, NOT_TRANSITIVE, PAPER, VECTORS, late_streams, streams
@@ -58,6 +59,33 @@ def test_possible_worlds_and_the_product_form_agree(stream):
             if prod(len(cloud.places) for cloud in window) <= 500:
                 for cloud in window:
                     assert oracle.probability_over_worlds(cloud, window) == oracle.probability(cloud, window)
+
+
+@tiny
+@given(streams(most=5) | late_streams(), st.integers(1, 4))
+def test_possible_worlds_and_the_chance_of_fewer_agree_for_every_skyband(stream, k):
+    for tick in replay(stream):
+        for window in tick.windows.values():
+            if prod(len(cloud.places) for cloud in window) <= 500:
+                for cloud in window:
+                    assert oracle.probability_over_worlds(cloud, window, k) == oracle.probability(cloud, window, k)
+
+
+@tiny
+@given(streams(), st.integers(1, 4))
+def test_rows_that_k_surely_beat_as_long_as_they_live_change_no_probability_in_the_skyband(stream, k):
+    for tick in replay(stream):
+        for window in tick.windows.values():
+            there = oracle.live(window, k)
+            assert all(oracle.probability(c, window, k) == 0 for c in window if c not in there)
+            assert all(oracle.probability(c, there, k) == oracle.probability(c, window, k) for c in there)
+
+
+def test_of_rows_each_better_than_the_next_the_first_k_are_in_the_skyband():
+    rows = [{"id": name, "t": 0, "a": value} for name, value in zip("abcd", (4, 3, 2, 1), strict=True)]
+    for k in (1, 2, 3, 4, 5):
+        [tick, *_] = oracle.replay([(0, rows)], {"a": "max"}, lifetime=5, skyband=k)
+        assert [name for (name, _), p in tick.probabilities.items() if p] == list("abcd")[:k]
 
 
 def test_the_coal_mine_has_the_chances_of_dominance_that_the_paper_gives():
