@@ -2,7 +2,7 @@
 
 A maintainer takes the rows of each tick as clouds and gives the answer of the tick (`Maintainer`). These are raced:
 `Candidates` (the paper's `skyline`, with and without forgetting), `Tree` (the paper's `skyline_tree`, corrected or as
-printed), `LiveSet` (`live`: Fogline's own) and `Recompute` (moocore).
+printed), `LiveMaintainer` (`live`: Fogline's own) and `Recompute` (moocore).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fogline.arrays import ONE, Batch, Floats, Ints, UncertainRows, empty_rows, unshared
 from fogline.engine.group import Incoming, WindowGroup
-from fogline.engine.groups import MOST_EXACT, Live
+from fogline.engine.live import MOST_EXACT, LiveSet
 from fogline.errors import did_you_mean
 from fogline.kernels.uncertain import copy_sharing
 from fogline.query import TOLERANCE, Query
@@ -130,7 +130,7 @@ def threshold_of(query: Query) -> float:
 # -------------------------------------------------------------------------------------------------------- Fogline's own
 
 
-class LiveSet:
+class LiveMaintainer:
     """Fogline's own live set, fed with clouds that are imputed already.
 
     Maintenance compares the newcomers' boxes with those that are there. Query is what the paper calls refinement:
@@ -156,7 +156,7 @@ class LiveSet:
         return {"kept": live.alive, "answer": len(live.members()), "evaluations": live.counts.evaluations}
 
 
-def members(live: Live) -> TickAnswer:
+def members(live: LiveSet) -> TickAnswer:
     """The answer as the live set knows it. Not timed: it is there, and only written out."""
     slots = live.members()
     return answer_of(live.slots.id[slots].astype(np.int64), live.slots.columns.probability[slots])
@@ -361,7 +361,7 @@ MAINTAINERS: dict[str, Callable[[Query], Maintainer]] = {
     "skyline_tree:printed": partial(Tree, form=PRINTED),
     "skyline_tree:none": partial(Tree, lemmas=()),
     **{f"skyline_tree:{'+'.join(map(str, some))}": partial(Tree, lemmas=some) for some in SOME_LEMMAS},
-    "live": LiveSet,
+    "live": LiveMaintainer,
     "moocore": Recompute,
 }
 

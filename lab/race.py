@@ -38,7 +38,17 @@ from lab.case import ID, Case, LabError, matrix
 from lab.imputers import fitted
 from lab.imputers.fittable import fill
 from lab.imputers.rules import DD
-from lab.maintainers import LiveSet, Maintainer, Stopwatch, TickAnswer, TickTimes, Tree, answer_of, maintainer, members
+from lab.maintainers import (
+    LiveMaintainer,
+    Maintainer,
+    Stopwatch,
+    TickAnswer,
+    TickTimes,
+    Tree,
+    answer_of,
+    maintainer,
+    members,
+)
 from lab.paper.access import INDEX
 from lab.paper.cost import BETA
 from lab.paper.framework import CORRECTED, FORMS, SkyIDS
@@ -318,7 +328,7 @@ class Accuracy:
 def truth_answers(case: Case, at: Iterable[int]) -> dict[int, Ints]:
     """Tick -> the rows that are really in the skyline then."""
     wanted, answers = frozenset(at), {}
-    tree, last = LiveSet(case.query), max(wanted, default=-1)
+    tree, last = LiveMaintainer(case.query), max(wanted, default=-1)
     for k in range(last + 1):
         answer = tree.advance(k, _complete(case, k))
         if k in wanted:

@@ -22,7 +22,7 @@ import numpy as np
 
 from fogline.arrays import Batch, Flags, Floats, Ints, Revisions, UncertainRows, objects
 from fogline.engine.group import Incoming, WindowGroup
-from fogline.engine.groups import MOST_EXACT
+from fogline.engine.live import MOST_EXACT
 from fogline.impute.chain import Chain
 from fogline.impute.protocol import Evidence
 from fogline.repository.sensors.gaps import Gaps

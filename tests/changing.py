@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import fogline as fl
 from fogline.arrays import BOUNDS_ONLY, ONE, Batch, Removals, UncertainRows, objects
-from fogline.engine.current import LatestGroup
+from fogline.engine.latest import LatestGroup
 from fogline.engine.store import join_groups, save_group, split_groups
 from fogline.saved import pack, unpack
 from tests import oracle

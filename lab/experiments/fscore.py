@@ -28,7 +28,7 @@ from lab.experiment import Experiment, Finding, Knobs, Plot, Reading, Scalar, Sc
 from lab.experiments.common import SHORT, case_at, listed, sets
 from lab.imputers import imputer
 from lab.imputers.sensors import WAYS
-from lab.maintainers import LiveSet, TickAnswer, members
+from lab.maintainers import LiveMaintainer, TickAnswer, members
 from lab.race import Pair, accuracies, truth_answers
 from lab.revising import REVISING, replayed
 
@@ -150,7 +150,7 @@ def answers(name: str, case: Case, at: Iterable[int]) -> dict[int, TickAnswer]:
 
 def leaps(case: Case, imputing: Imputer, at: Iterable[int]) -> dict[int, TickAnswer]:
     """Tick -> answer: as if every tick had been taken, but what is not asked for is not worked out."""
-    tree = LiveSet(case.query)
+    tree = LiveMaintainer(case.query)
     pair, theta, group = Pair(case.query, imputing, tree), case.settings.theta, tree.group
     answers, done = {}, 0
     for k in stops(at):

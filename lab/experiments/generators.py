@@ -20,7 +20,7 @@ from lab.experiments.common import case_of
 from lab.experiments.pruning import pruned
 from lab.imputers.fittable import evidence_of
 from lab.imputers.rules import DD
-from lab.maintainers import LiveSet
+from lab.maintainers import LiveMaintainer
 from lab.race import FOGLINE, Pair, race, system
 
 PAPER, APART = "paper", "apart"
@@ -37,7 +37,7 @@ def measure(knobs: Knobs, scope: Scope) -> list[dict[str, Scalar]]:
     case = case_of(name, scope, ticks=0)
     runner = system("DD-literal+live", case)
     assert isinstance(runner, Pair)
-    assert isinstance(runner.maintainer, LiveSet)
+    assert isinstance(runner.maintainer, LiveMaintainer)
     for k, rows in case.ticks():
         answer = runner.advance(k, rows)
     shares = pruned(runner.maintainer.group.live, case.settings.lifetime * case.settings.theta)

@@ -18,7 +18,7 @@ import pandas as pd
 from fogline.arrays import ONE, Batch, Flags, Floats, Ints, UncertainRows, objects
 from fogline.engine.ask import ask
 from fogline.engine.group import Incoming, WindowGroup
-from fogline.engine.groups import MOST_EXACT, Live
+from fogline.engine.live import MOST_EXACT, LiveSet
 from fogline.kernels.states import OUT
 from lab.case import Case
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
@@ -72,7 +72,7 @@ class Window:
         self.rows = np.arange(max(0, tick + 1 - lifetime) * theta, (tick + 1) * theta)
         self.uncertain = replay.imputed(self.rows, tick)
 
-    def judged(self, uncertain: UncertainRows) -> Live:
+    def judged(self, uncertain: UncertainRows) -> LiveSet:
         """The live set of the window."""
         n, query = len(self.rows), self.case.query
         arrived = np.asarray(self.rows // self.case.settings.theta, np.float64)
@@ -91,7 +91,7 @@ class Window:
         start[row, j], size[row, j] = ONE, 1
         return uncertain._replace(lo=lo, hi=hi, start=start, size=size)
 
-    def f(self, live: Live, true: Ints) -> float:
+    def f(self, live: LiveSet, true: Ints) -> float:
         """F of its answer."""
         return accuracy_of(self.case, members(live), true).f
 
@@ -117,13 +117,13 @@ def scored(window: Window, true: Ints, draw: np.random.Generator) -> list[tuple[
     return out
 
 
-def cells_of(live: Live, k: int) -> Cells:
+def cells_of(live: LiveSet, k: int) -> Cells:
     """What is asked for."""
     asked = ask(live, k)
     return live.slots.id[asked.slot].astype(np.int64), asked.attribute
 
 
-def gaps_of(live: Live, slots: Ints) -> Cells:
+def gaps_of(live: LiveSet, slots: Ints) -> Cells:
     """The missing cells of some live rows."""
     c = live.slots.uncertain
     missing: Flags = (c.start[slots] >= 0) & (c.size[slots] > 1)

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from fogline.arrays import Ints
-from fogline.engine.groups import Live
+from fogline.engine.live import LiveSet
 from fogline.impute.protocol import Evidence
 from fogline.kernels.dominance import dominates
 from fogline.kernels.judge import guards_of, lemma_of
@@ -25,7 +25,7 @@ from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope, by_c
 from lab.experiments.common import case_of, kind_of, sets
 from lab.imputers.fittable import evidence_of
 from lab.imputers.rules import DD
-from lab.maintainers import LiveSet
+from lab.maintainers import LiveMaintainer
 from lab.paper.rules import TABLE_7, printed_rules
 from lab.race import FOGLINE, Pair, system
 
@@ -43,7 +43,7 @@ def pruning_measure(knobs: Knobs, scope: Scope) -> list[dict[str, Scalar]]:
     case = case_of(name, scope, ticks=2 if scope.quick else EVERY + 1)
     runner = system("DD+live", case)
     assert isinstance(runner, Pair)
-    assert isinstance(runner.maintainer, LiveSet)
+    assert isinstance(runner.maintainer, LiveMaintainer)
     shares = []
     for k, rows in case.ticks():
         runner.advance(k, rows)
@@ -56,7 +56,7 @@ def pruning_measure(knobs: Knobs, scope: Scope) -> list[dict[str, Scalar]]:
     return [{"rule": rule, "kind": kind, "window": window, "percent": 100 * share} for rule, share in mean.items()]
 
 
-def pruned(live: Live, window: int) -> dict[str, float]:
+def pruned(live: LiveSet, window: int) -> dict[str, float]:
     """Shares of the window."""
     alive = live.slots.alive()
     found = [lasting_lemma(live, int(o), alive) for o in alive]
@@ -68,15 +68,15 @@ def pruned(live: Live, window: int) -> dict[str, float]:
     }
 
 
-def layer_one(live: Live) -> int:
+def layer_one(live: LiveSet) -> int:
     """How many live rows have no guard at all? Only those can be answers. O(open²)."""
     state = live.slots.columns.state
     opened = np.flatnonzero(state[: live.slots.used] >= OUT)  # others have a guard: the one that surely dominates them
-    rows = live.slots.live_set()
+    rows = live.slots.live_arrays()
     return sum(1 for o in opened if state[o] == IN or not len(guards_of(rows, opened, int(o), live.least)))
 
 
-def lasting_lemma(live: Live, o: int, alive: Ints) -> int:
+def lasting_lemma(live: LiveSet, o: int, alive: Ints) -> int:
     """0 max-corner, 1 min-corner; more: neither."""
     s = live.slots
     near = alive[

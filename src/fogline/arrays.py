@@ -124,8 +124,8 @@ class Sums(NamedTuple):
     )
 
 
-class LiveSet(NamedTuple):
-    """The live set of a group as kernels see it (see `engine.slots`)."""
+class LiveArrays(NamedTuple):
+    """The live set of one group, as kernels see it (see `engine.slots`)."""
 
     uncertain: UncertainRows
     columns: Columns
@@ -136,7 +136,7 @@ class LiveSet(NamedTuple):
     used: int  # slots 0 … used - 1 are alive or dead
     pool: int  # how much of the rows' pools is in use
     filled: int  # how much of the sums is in use
-    latest: float  # the last expiry so far while slots lie in order of expiry; +inf when they do not
+    last_expiry: float  # the last expiry so far while slots lie in order of expiry; +inf when they do not
     shared: Ints  # (d,) where the list begins that cells of this attribute share; SHARED: there is none
 
 
@@ -167,14 +167,14 @@ GROUP = np.dtype(
         ("sums", np.int64),  # how many sums new members may need
         ("changes", np.int64),  # how many changes there are to write
         ("left", np.int64),  # what is left to do at this tick; see `kernels.tick`
-        ("spatial", np.int64),  # counters; see `engine.groups.Counts`
+        ("spatial", np.int64),  # counters; see `engine.live.Counts`
         ("forgotten", np.int64),
         ("evaluations", np.int64),
         ("imputed", np.int64),
         ("revised", np.int64),
         ("now", np.float64),
         ("soon", np.float64),  # when the first row expires
-        ("latest", np.float64),  # the last expiry so far while slots lie in order of expiry; +inf when they do not
+        ("last_expiry", np.float64),  # the last expiry so far while slots lie in order of expiry; +inf when they do not
     ]
 )
 CHANGE = np.dtype(
@@ -192,8 +192,8 @@ CHANGE = np.dtype(
 CAME, WENT, UNFILLED, DUE, OPENED, NEAR = range(6)  # lists of slots that a tick works with, one entry per slot
 
 
-class GroupSet(NamedTuple):
-    """Groups side by side, as kernels see them (see `engine.slots`)."""
+class ManyLiveArrays(NamedTuple):
+    """The live sets of groups, side by side, as kernels see them (see `engine.slots`)."""
 
     uncertain: UncertainRows
     columns: Columns
@@ -227,7 +227,7 @@ class Guards(NamedTuple):
     joint: Slots32  # (n, most) of an OUT slot: those that keep it out together, then NO_GUARD; or TOO_MANY first
 
 
-class Round(NamedTuple):
+class LatestWork(NamedTuple):
     """What one call of `kernels.latest` is to do."""
 
     now: float

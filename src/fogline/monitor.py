@@ -21,9 +21,9 @@ from fogline.engine.answer import Answers
 from fogline.engine.ask import questions
 from fogline.engine.audit import audit, measure, tree
 from fogline.engine.bulk import threads
-from fogline.engine.current import new_group
 from fogline.engine.explain import explained, named, not_live
 from fogline.engine.group import NOTHING, Group, Incoming
+from fogline.engine.latest import new_group
 from fogline.errors import ClockError, FoglineError, RowsError, did_you_mean
 from fogline.impute.chain import Chain, Tally, chain_of
 from fogline.impute.own import ImputeFunction, as_imputer

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from fogline.arrays import Floats
 from fogline.engine.audit import which_dominate
-from fogline.engine.groups import Live
+from fogline.engine.live import LiveSet
 from fogline.errors import ClockError, RowsError, did_you_mean
 from fogline.monitor import Monitor
 from fogline.query import Query, as_text
@@ -94,7 +94,7 @@ def _guards(
     return out
 
 
-def _guard(monitor: Monitor, key: tuple[Any, ...], row: Live, slot: int) -> tuple[Any, Any] | None:
+def _guard(monitor: Monitor, key: tuple[Any, ...], row: LiveSet, slot: int) -> tuple[Any, Any] | None:
     """What keeps a row for life out of a monitor that has forgotten it; None: it is live there, or has left."""
     group = monitor.groups.get(key)
     if group is None:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from fogline.engine.audit import audit
-from fogline.engine.current import LatestGroup
+from fogline.engine.latest import LatestGroup
 from fogline.pipeline import loaded as cache
 from fogline.pipeline.exchange import GroupRows, pack_bucket, pack_groups, unpack_bucket, unpack_groups
 from fogline.pipeline.plans import Plans, plans_of

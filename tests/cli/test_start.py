@@ -53,7 +53,7 @@ def test_the_package_and_a_query_need_no_compiler():
 
 def test_names_of_the_package_are_there_whatever_was_imported_before():
     code = (
-        "import fogline.engine.groups, fogline.impute.row as room; import fogline as fl;"
+        "import fogline.engine.live, fogline.impute.row as room; import fogline as fl;"
         "from fogline.impute import knn;"
         "print(callable(fl.skyline), callable(knn), 'Monitor' in dir(fl), fl.errors.FoglineError is fl.FoglineError)"
     )

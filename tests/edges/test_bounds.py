@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import fogline as fl
-from fogline.engine import groups as live
+from fogline.engine import live
 from fogline.engine.group import WindowGroup
 from fogline.pipeline.plan import make_plan
 from fogline.pipeline.runner import GroupRunner

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fogline as fl
-from fogline.engine import groups as live
+from fogline.engine import live
 from tests.contracts import run
 from tests.strategies import late_streams, streams
 

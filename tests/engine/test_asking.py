@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 import fogline as fl
-from fogline.engine import groups as live
+from fogline.engine import live
 from fogline.engine.ask import ask
 from fogline.engine.group import Incoming
 from tests import oracle

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 import fogline as fl
 from fogline.arrays import CHANGES, Delta
-from fogline.engine import current
-from fogline.engine import groups as live
+from fogline.engine import latest, live
 from fogline.engine.audit import audit, measure, tree
 from fogline.engine.explain import explained
 from fogline.engine.group import Incoming
@@ -160,12 +159,12 @@ def test_every_listed_tick_has_its_answer(listed):
 
 
 RARE = {
-    "few guards are remembered, so they are many": [(current, "GUARDS", 1)],
-    "markers are forgotten at every tick": [(current, "FORGET_FROM", 0)],
+    "few guards are remembered, so they are many": [(latest, "GUARDS", 1)],
+    "markers are forgotten at every tick": [(latest, "FORGET_FROM", 0)],
     "gaps are closed at every tick": [(live, "COMPACT_FROM", 0), (live, "WASTE", 1)],
     "equal rows are judged once": [(live, "MANY", 0)],
     "no row keeps sums": [(live, "MOST_SUMMED", 1)],
-    "open rows are sorted at every tick": [(current, "UNSORTED", 0)],
+    "open rows are sorted at every tick": [(latest, "UNSORTED", 0)],
 }
 
 

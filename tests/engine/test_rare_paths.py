@@ -10,8 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fogline as fl
-from fogline.engine import bulk
-from fogline.engine import groups as live
+from fogline.engine import bulk, live
 from tests import oracle
 from tests.contracts import query_of, run
 from tests.naive import probabilities, surely_beaten

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fogline.arrays import BOUNDS_ONLY, CHANGES, LEAVE, ONE, REASONS, Batch, Revisions, UncertainRows, objects
-from fogline.engine import groups as live
+from fogline.engine import live
 from fogline.engine.audit import audit, measure
 from fogline.engine.group import Group, Incoming, WindowGroup
 from fogline.engine.store import join_groups, save_group, split_groups

@@ -13,7 +13,7 @@ import pytest
 import fogline as fl
 from fogline.engine import bulk as shared_work
 from fogline.engine import bulk as threads
-from fogline.engine import groups
+from fogline.engine import live
 from fogline.errors import FoglineError
 
 NAMES = ("a", "b", "c")
@@ -57,7 +57,7 @@ def watched(number: int, monkeypatch, repository=None, **how) -> list[object]:
 def shared_always(monkeypatch):
     """Small ticks are shared, too."""
     monkeypatch.setattr(shared_work, "ROWS", 2)
-    monkeypatch.setattr(groups, "MANY", 1)
+    monkeypatch.setattr(live, "MANY", 1)
 
 
 @pytest.mark.slow

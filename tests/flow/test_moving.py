@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import fogline as fl
-from fogline.engine import groups as live
+from fogline.engine import live
 from fogline.engine import revise as revision
 from fogline.errors import FoglineError
 from fogline.output.answers import read_answer

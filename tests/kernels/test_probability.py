@@ -19,7 +19,7 @@ import pytest
 
 import fogline as fl
 from fogline.arrays import Batch, Sums, objects
-from fogline.engine.groups import Groups, Live
+from fogline.engine.live import LiveSet, ManyLiveSets
 from fogline.engine.table import once
 from fogline.kernels.compile import kernel
 from fogline.kernels.instances import (
@@ -171,7 +171,7 @@ def by_many(rows: Case) -> dict[int, float]:
     both, n, d = (*rows, *rows), len(rows), len(rows[0])
     uncertain, zeros = _clouds(both), np.zeros(2 * n)
     coming = Batch(objects(list(range(2 * n))), zeros, zeros + 1.0, uncertain.lo, np.empty((2 * n, 0)), uncertain)
-    groups = Groups(d, 0.0, groups=2)
+    groups = ManyLiveSets(d, 0.0, groups=2)
     changes = groups.step(np.array([0, 1]), np.zeros(2), coming, np.array([0, n, 2 * n]))
     ids = groups.slots.id[groups.slots.groups["first"][changes["group"]] + changes["slot"]]
     found = dict(zip(ids.tolist(), changes["probability"].tolist(), strict=True))
@@ -262,7 +262,7 @@ def test_the_probability_is_the_naive_one(by, case):
 
 def by_bracket(rows: Case) -> Iterator[tuple[int, float, float]]:
     """Rows of very many instances, as more than two are here."""
-    n, live, zeros = len(rows), Live(len(rows[0]), 0.0, instances=2), np.zeros(len(rows))
+    n, live, zeros = len(rows), LiveSet(len(rows[0]), 0.0, instances=2), np.zeros(len(rows))
     uncertain = _clouds(rows)
     live.tick(0.0, Batch(objects(list(range(n))), zeros, zeros + 1.0, uncertain.lo, np.empty((n, 0)), uncertain))
     alive = live.slots.alive()

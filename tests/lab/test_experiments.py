@@ -13,7 +13,7 @@ from lab.case import real
 from lab.experiment import Plot, Reading, Scope
 from lab.experiments import EXPERIMENTS, beyond, common, coverage, efficiency, fscore, peers, pruning, uncorrected
 from lab.imputers import imputer
-from lab.maintainers import LiveSet
+from lab.maintainers import LiveMaintainer
 from lab.paper.objects import Cell, Imputed
 from lab.race import Pair, race, system
 from tests.lab.conftest import SMALL
@@ -145,7 +145,7 @@ def test_what_the_lemmas_prune_is_counted_as_they_read(copies):
     for k, rows in copies.ticks(0, copies.full + 1):
         runner.advance(k, rows)
     assert isinstance(runner, Pair)
-    assert isinstance(runner.maintainer, LiveSet)
+    assert isinstance(runner.maintainer, LiveMaintainer)
     live = runner.maintainer.group.live
     share = pruning.pruned(live, 600)
     assert share["spatial"] == pytest.approx(1 - live.alive / 600)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import fogline as fl
-from fogline.engine import groups as live
+from fogline.engine import live
 
 ONE = fl.Query(attributes={"v": "max"}, id="id", time="t", lifetime=10)
 

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Delta, Flags, Floats, Ints, Objects, UncertainRows
-from fogline.engine.current import Current
-from fogline.engine.groups import Live
+from fogline.engine.latest import LatestLiveSet
+from fogline.engine.live import LiveSet
 from fogline.engine.representatives import check_top, representatives, with_stands_for
 from fogline.errors import FoglineError, did_you_mean
 from fogline.kernels.states import IN, OUT
@@ -40,7 +40,7 @@ class Answers:
         self.given: dict[GroupKey, frozenset[tuple[Any, ...]]] = {}
 
     def table(
-        self, groups: Mapping[GroupKey, Live], kinds: Kinds, certainty: str, alpha: float | None, top: int | None
+        self, groups: Mapping[GroupKey, LiveSet], kinds: Kinds, certainty: str, alpha: float | None, top: int | None
     ) -> pa.Table:
         """See `Monitor.answer`."""
         check_certainty(certainty)
@@ -73,7 +73,7 @@ class Few(NamedTuple):
     names: frozenset[tuple[Any, ...]]  # what they are called: to be given as `before` next time
 
 
-def few(live: Live, slots: Ints, probability: Floats, k: int, before: Container[tuple[Any, ...]]) -> Few:
+def few(live: LiveSet, slots: Ints, probability: Floats, k: int, before: Container[tuple[Any, ...]]) -> Few:
     """k rows that stand for the rows in these slots; a missing value counts by the mean of its distribution.
 
     `before`: the names of those that stood for them last time. A row is named by id and arrival; where each id has one
@@ -82,7 +82,7 @@ def few(live: Live, slots: Ints, probability: Floats, k: int, before: Container[
     s = live.slots
     n, d = len(slots), s.d
     ids = s.id[slots].tolist()
-    arrived = [None] * n if isinstance(live, Current) else s.columns.arrived[slots].tolist()
+    arrived = [None] * n if isinstance(live, LatestLiveSet) else s.columns.arrived[slots].tolist()
     names = list(zip(ids, arrived, strict=True))
     values = s.means(np.repeat(slots, d), np.tile(np.arange(d), n)).reshape(n, d)
     which, stands_for = representatives(values, probability, k, [i for i, name in enumerate(names) if name in before])
@@ -105,7 +105,7 @@ class ShownRows(NamedTuple):
         return ShownRows(self.slots[which], self.probability[which], self.within[which], self.certainty[which])
 
 
-def standing(live: Live, certainty: str = "likely", alpha: float | None = None) -> ShownRows:
+def standing(live: LiveSet, certainty: str = "likely", alpha: float | None = None) -> ShownRows:
     """The rows that are at least so certain: of `possible` all that are in under some values.
 
     O(open · log open) for members (see `fronts_of`); for others O(others · open · instances): their probabilities are
@@ -151,7 +151,7 @@ def check_alpha(alpha: float | None, least: float) -> None:
         )
 
 
-def _chances(live: Live, seen: tuple[Floats, Floats], which: Ints, opened: Ints) -> tuple[Floats, Floats]:
+def _chances(live: LiveSet, seen: tuple[Floats, Floats], which: Ints, opened: Ints) -> tuple[Floats, Floats]:
     """(n,) probabilities and how far these may be off: kept of members, of others worked out now."""
     c = live.slots.columns
     probability, within = c.probability[which], c.within[which]

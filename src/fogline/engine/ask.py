@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Floats, Ints, objects
-from fogline.engine.groups import Live
+from fogline.engine.live import LiveSet
 from fogline.engine.slots import MOST_SUMMED
 from fogline.errors import FoglineError
 from fogline.kernels.states import OUT
@@ -42,7 +42,7 @@ class Questions(NamedTuple):
     mean: Floats  # (n,)
 
 
-def ask(live: Live, k: int) -> Questions:
+def ask(live: LiveSet, k: int) -> Questions:
     """The k cells that would change the answer most, or as many as would change it at all.
 
     Equal ones are ordered by arrival, id and attribute. O(open² + open · dominators · instances).
@@ -51,7 +51,7 @@ def ask(live: Live, k: int) -> Questions:
         raise FoglineError(f"k is {k!r}; it counts cells to be asked for, so it is a whole number of at least 0.")
     s = live.slots
     opened = s.by_key(np.flatnonzero(s.columns.state[: s.used] >= OUT))  # products are rounded: not the order of slots
-    changes = expected_changes(s.live_set(), opened, live.limits.threshold, max(MOST_SUMMED, s.most_instances))
+    changes = expected_changes(s.live_arrays(), opened, live.limits.threshold, max(MOST_SUMMED, s.most_instances))
     newest = dict(zip(s.id[opened].tolist(), opened.tolist(), strict=True))  # of each id the last in order of arrival
     changes[np.setdiff1d(opened, list(newest.values()))] = 0
     slot, attribute = np.nonzero(changes)
@@ -81,7 +81,7 @@ class AskedCell(NamedTuple):
     mean: float
 
 
-def questions(groups: Sequence[tuple[GroupKey, Live]], k: int, query: Query, kinds: Kinds) -> pa.Table:
+def questions(groups: Sequence[tuple[GroupKey, LiveSet]], k: int, query: Query, kinds: Kinds) -> pa.Table:
     """The k cells of all these groups that would change their answers most, as a table.
 
     Columns: by…, the id, the row's own time, attribute, changes, low, high, mean (as the user sees values), sentence.

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from fogline.arrays import BOUNDS_ONLY, ONE, Flags, Floats, Ints
-from fogline.engine.current import Current
 from fogline.engine.group import Group
-from fogline.engine.groups import Live
+from fogline.engine.latest import LatestLiveSet
+from fogline.engine.live import LiveSet
 from fogline.kernels.dominance import chance_to_dominate, dominates
 from fogline.kernels.judge import TOO_MANY
 from fogline.kernels.judge import guards_of as guards_among
@@ -52,9 +52,9 @@ def measure(group: Group) -> dict[str, int]:
 # --- The tree ---------------------------------------------------------------------------------------------------------
 
 
-def tree(live: Live, by: tuple[Any, ...], show: Show) -> list[Node]:
+def tree(live: LiveSet, by: tuple[Any, ...], show: Show) -> list[Node]:
     """Every live row with its layer and parent, in order of expiry. O(live²); of current rows O(live)."""
-    if isinstance(live, Current):
+    if isinstance(live, LatestLiveSet):
         return _remembered_tree(live, by, show)
     s, alive = live.slots, live.slots.alive()
 
@@ -75,13 +75,13 @@ def tree(live: Live, by: tuple[Any, ...], show: Show) -> list[Node]:
     return nodes
 
 
-def _guards(live: Live, o: int, among: Ints) -> Ints:
+def _guards(live: LiveSet, o: int, among: Ints) -> Ints:
     """The slots that guard o."""
-    found: Ints = guards_among(live.slots.live_set(), among, o, live.least)
+    found: Ints = guards_among(live.slots.live_arrays(), among, o, live.least)
     return found
 
 
-def _remembered_tree(live: Current, by: tuple[Any, ...], show: Show) -> list[Node]:
+def _remembered_tree(live: LatestLiveSet, by: tuple[Any, ...], show: Show) -> list[Node]:
     """Every current row with its layer and parent, by layer."""
     s = live.slots
     layers: dict[int, int] = {}
@@ -103,7 +103,7 @@ def _remembered_tree(live: Current, by: tuple[Any, ...], show: Show) -> list[Nod
     return nodes
 
 
-def _remembered_guards(live: Current, c: int) -> Ints:
+def _remembered_guards(live: LatestLiveSet, c: int) -> Ints:
     """The slots that are remembered to keep slot c out; none, where they are many."""
     guards, state = live.slots.guards, live.slots.columns.state[c]
     if state == DOMINATED:
@@ -116,19 +116,19 @@ def _remembered_guards(live: Current, c: int) -> Ints:
 # --- The audit --------------------------------------------------------------------------------------------------------
 
 
-def audit(live: Live) -> None:
+def audit(live: LiveSet) -> None:
     """Assert what the engine's modules promise of a live set, Properties 1 to 3 of the paper among it."""
     s, c, alive = live.slots, live.slots.columns, live.slots.alive()
     opened = alive[c.state[alive] >= OUT]
     assert np.all(c.expires[alive] > live.now), "an expired row is still there"
     assert np.all(c.state[alive] <= IN), "a verdict was left in a state"
     assert not np.any(s.uncertain.start[opened] == BOUNDS_ONLY), "an open row has only bounds"
-    known = isinstance(live, Current) or s.distributed or (s.uncertain.start[alive] == ONE).all()
+    known = isinstance(live, LatestLiveSet) or s.distributed or (s.uncertain.start[alive] == ONE).all()
     assert known, "a distribution is there, and ticks leave out what distributions need"
     least, most = ends(s.uncertain, alive)
     lo, hi = s.uncertain.lo, s.uncertain.hi
     assert np.all((lo[alive] <= least) & (least <= most) & (most <= hi[alive])), "a distribution leaves its box"
-    if isinstance(live, Current):
+    if isinstance(live, LatestLiveSet):
         assert len(alive) == live.alive, "rows are counted wrongly"
         assert live.next_expiry <= c.expires[alive].min(initial=np.inf), "a row expires before it is looked for"
         assert np.array_equal(np.sort(live.opened), opened), "the list of open slots is wrong"
@@ -137,7 +137,7 @@ def audit(live: Live) -> None:
         assert (c.state[o] == DOMINATED) == bool(len(sure)), (
             f"{s.id[o]} is dominated until later if and only if another surely dominates it"
         )
-        if isinstance(live, Current):
+        if isinstance(live, LatestLiveSet):
             _audit_guarded(live, o, opened)
             continue
         assert np.all(c.expires[sure] < c.expires[o]), f"{s.id[o]} should have been forgotten (Property 1)"
@@ -153,7 +153,7 @@ def which_dominate(worst: Floats, best: Floats) -> Flags:
     return np.asarray((worst >= best).all(axis=1) & (worst > best).any(axis=1))
 
 
-def _audit_probability(live: Live, o: int, opened: Ints) -> None:
+def _audit_probability(live: LiveSet, o: int, opened: Ints) -> None:
     """The probability of an open row, worked out anew over all instances, agrees with its state.
 
     At alpha 0 it is out if and only if the worst that another may be dominates the best that it may be.
@@ -171,7 +171,7 @@ def _audit_probability(live: Live, o: int, opened: Ints) -> None:
         assert live.alpha == 0 or low <= threshold + TOLERANCE, f"{s.id[o]} is out with P {low} (Property 2)"
 
 
-def _audit_open(live: Live, o: int, opened: Ints, alive: Ints) -> None:
+def _audit_open(live: LiveSet, o: int, opened: Ints, alive: Ints) -> None:
     """An open row: its probability is right, a member has no guard, and what is out is kept out as long as promised."""
     s, c = live.slots, live.slots.columns
     _audit_probability(live, o, opened)
@@ -192,7 +192,7 @@ def _audit_open(live: Live, o: int, opened: Ints, alive: Ints) -> None:
     assert low <= live.limits.threshold + TOLERANCE, f"{s.id[o]} is not kept out until {c.until[o]}"
 
 
-def _audit_guarded(live: Current, o: int, opened: Ints) -> None:
+def _audit_guarded(live: LatestLiveSet, o: int, opened: Ints) -> None:
     """A current row: what is remembered to keep it out is there, and alone keeps it out."""
     s, c = live.slots, live.slots.columns
     if c.state[o] == DOMINATED:

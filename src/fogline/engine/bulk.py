@@ -39,7 +39,7 @@ from fogline.kernels import shares as kernels
 from fogline.kernels.states import IN
 
 if TYPE_CHECKING:
-    from fogline.engine.groups import Groups
+    from fogline.engine.live import ManyLiveSets
 
 NOT_SCREENED: Floats = np.empty(0)
 ROWS = 256  # a tick of fewer rows goes the short way
@@ -88,7 +88,7 @@ def in_shares(shares: list[tuple[int, int]], work: Callable[[int, int], T]) -> l
     return [first, *(each.result() for each in others)]
 
 
-def meet(live: Groups, rows: Batch, coming: Arrivals) -> tuple[Batch, Arrivals]:
+def meet(live: ManyLiveSets, rows: Batch, coming: Arrivals) -> tuple[Batch, Arrivals]:
     """The rows of one group that can matter, and until when they are surely dominated.
 
     What they surely dominate knows it then.
@@ -96,14 +96,14 @@ def meet(live: Groups, rows: Batch, coming: Arrivals) -> tuple[Batch, Arrivals]:
     slots = live.slots
     slots.make_room(rows)
     if coming.screened[0]:
-        boxes = Boxes(*kernels.boxes_for(slots.live_set(), coming))
+        boxes = Boxes(*kernels.boxes_for(slots.live_arrays(), coming))
         which = np.arange(len(rows.arrived))
     else:
         until, boxes = _admitted(live, coming)
         which = np.flatnonzero(until < rows.expires)
         rows, until, origin = _without_dropped(live, rows, until, coming.origin, which)
         coming = arrivals_of(rows, np.array([0, len(which)]), origin, until, np.ones(1, np.bool_))
-    there, some, used = slots.live_set(), kernels.distinct(boxes, which), slots.used
+    there, some, used = slots.live_arrays(), kernels.distinct(boxes, which), slots.used
     [steps] = _sorted((-there.uncertain.hi[:used], there.columns.word_hi, np.arange(used)))
     found = in_shares(_shares(len(some)), lambda a, b: kernels.dominating(there, boxes, some[a:b], steps))
     if found:
@@ -112,7 +112,9 @@ def meet(live: Groups, rows: Batch, coming: Arrivals) -> tuple[Batch, Arrivals]:
     return rows, coming
 
 
-def _without_dropped(live: Groups, rows: Batch, until: Floats, origin: Ints, which: Ints) -> tuple[Batch, Floats, Ints]:
+def _without_dropped(
+    live: ManyLiveSets, rows: Batch, until: Floats, origin: Ints, which: Ints
+) -> tuple[Batch, Floats, Ints]:
     """The rows `which`; the others are forgotten."""
     if len(which) == len(rows.arrived):
         return rows, until, origin
@@ -125,7 +127,7 @@ def _without_dropped(live: Groups, rows: Batch, until: Floats, origin: Ints, whi
     return rows.part(which), until[which], origin[which] if len(origin) else origin
 
 
-def screen(live: Groups, rows: Arrivals) -> tuple[Flags, Floats, Flags]:
+def screen(live: ManyLiveSets, rows: Arrivals) -> tuple[Flags, Floats, Flags]:
     """As `kernels.tick.screen`, of one group."""
     until, _ = _admitted(live, rows)
     stay = until < rows.expires
@@ -133,10 +135,10 @@ def screen(live: Groups, rows: Arrivals) -> tuple[Flags, Floats, Flags]:
     return stay, until, stay & bounds_only & (until <= live.slots.groups["now"][0])
 
 
-def _admitted(live: Groups, rows: Arrivals) -> tuple[Floats, Boxes]:
+def _admitted(live: ManyLiveSets, rows: Arrivals) -> tuple[Floats, Boxes]:
     """What has expired leaves. Until when each row is surely dominated, and the boxes of all."""
     slots = live.slots
-    there, used = slots.live_set(), slots.used
+    there, used = slots.live_arrays(), slots.used
     boxes, best, some = kernels.begin(there, rows, slots.work[WENT], slots.groups)
     among_rows, among_live = _sorted(
         (boxes.lo, boxes.word_lo, some), (there.uncertain.lo, there.columns.word_lo, np.arange(used))
@@ -148,10 +150,10 @@ def _admitted(live: Groups, rows: Arrivals) -> tuple[Floats, Boxes]:
     return until[best], boxes
 
 
-def settle(live: Groups, g: int) -> bool:
+def settle(live: ManyLiveSets, g: int) -> bool:
     """In group g members' sums follow what came and went, and what is due is judged. Are rows to be bracketed?"""
     slots, limits = live.slots, live.limits
-    groups, there = slots.groups, slots.live_set(g)
+    groups, there = slots.groups, slots.live_arrays(g)
     first, columns = int(groups["first"][g]), there.columns
     work = slots.work[:, first : first + int(groups["room"][g])]
     came, went = work[CAME, : groups["came"][g]], work[WENT, : groups["went"][g]]
@@ -164,7 +166,7 @@ def settle(live: Groups, g: int) -> bool:
     if not n:
         return False
     slots.room_for_sums(int(groups["sums"][g]))
-    there, bulk = slots.live_set(g), n >= limits.many
+    there, bulk = slots.live_arrays(g), n >= limits.many
     strong, steps, due, again = kernels.before_judging(there, opened, due, bulk)
     ends, shares = np.cumsum(columns.instances[due]), _apart(_shares(n), again.tolist())
     pruned = {a: np.zeros_like(slots.pruned[g]) for a, _ in shares}

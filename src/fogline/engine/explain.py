@@ -15,7 +15,7 @@ import numpy as np
 from fogline.arrays import BOUNDS_ONLY, SHARED, Flags, Floats, Ints, UncertainRows
 from fogline.engine.answer import words_of
 from fogline.engine.group import Group
-from fogline.engine.groups import Live
+from fogline.engine.live import LiveSet
 from fogline.engine.revise import fill_within
 from fogline.errors import RowsError
 from fogline.impute.chain import Chain
@@ -91,7 +91,7 @@ def _out(id: Any, reason: str, by: Key = (), arrived: Any = None) -> Explanation
 
 
 def explained(
-    live: Live,
+    live: LiveSet,
     slots: Sequence[int] | Ints,
     by: Key,
     show: Show,
@@ -111,9 +111,9 @@ def explained(
     tally = None if chain is None else replace(chain.tally)
     alive = s.by_key(s.alive())
     opened, inside = alive[state[alive] >= OUT], state[which] == IN
-    only = np.asarray(sole_dominators(s.live_set(), which[inside], opened))
+    only = np.asarray(sole_dominators(s.live_arrays(), which[inside], opened))
     uncertain = _filled(live, np.concatenate((which, np.flatnonzero(only >= 0))))
-    seen, sides = s.live_set()._replace(uncertain=uncertain), ends(uncertain, np.arange(s.used))
+    seen, sides = s.live_arrays()._replace(uncertain=uncertain), ends(uncertain, np.arange(s.used))
     found: Why = look_into(seen, *sides, which, inside, alive, opened, only, live.limits.threshold, work)
     about = _Explained(live, uncertain, found, opened, show, query)
     out = [about.explanation(k, int(slot), by) for k, slot in enumerate(which.tolist())]
@@ -124,7 +124,7 @@ def explained(
     return [replace(each, imputed=some) for each, some in zip(out, cells, strict=True)]
 
 
-def _filled(live: Live, which: Ints) -> UncertainRows:
+def _filled(live: LiveSet, which: Ints) -> UncertainRows:
     """The live rows, with distributions in place of bounds in these slots."""
     s, uncertain = live.slots, live.slots.uncertain
     bounds_only = np.unique(which[(uncertain.start[which] == BOUNDS_ONLY).any(axis=1)])
@@ -148,7 +148,7 @@ class _Explained:
     """Makes explanations of what the kernel has found."""
 
     def __init__(
-        self, live: Live, uncertain: UncertainRows, found: Why, opened: Ints, show: Show, query: Query
+        self, live: LiveSet, uncertain: UncertainRows, found: Why, opened: Ints, show: Show, query: Query
     ) -> None:
         self.live, self.uncertain, self.found, self.opened = live, uncertain, found, opened
         self.show, self.query = show, query

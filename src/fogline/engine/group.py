@@ -5,7 +5,7 @@ known better are revised; then the answer is taken. An instant at which nothing 
 expires changes nothing, so it need not be visited. What comes late, before the clock, is taken at the clock.
 
 There is one way through the ticks, `Group.advance`. Which rows count is up to the kind of group: every row, until it
-expires or enough newer ones have come (`WindowGroup`), or of each id the newest (`engine.current.LatestGroup`).
+expires or enough newer ones have come (`WindowGroup`), or of each id the newest (`engine.latest.LatestGroup`).
 
 Changes are reported in the order of group, arrival and id. Of several open rows that surely dominate a leaver, the
 first in the order of (arrival, id) is named.
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from fogline.arrays import DOMINATED_BY, Batch, Delta, Flags, Floats, Ints, Removals, Revisions, UncertainRows
-from fogline.engine.groups import COMPACT_FROM, WASTE, Changes, Groups, Live
+from fogline.engine.live import COMPACT_FROM, WASTE, Changes, LiveSet, ManyLiveSets
 from fogline.engine.revise import Fill, Note
 from fogline.engine.window import CountWindow, moved_expiries, named_in
 from fogline.kernels.tick import NO_DOMINATOR, sure_dominators
@@ -48,7 +48,7 @@ NOTHING = Incoming()
 class Group(ABC):
     """One independent skyline."""
 
-    live: Live
+    live: LiveSet
     chain: Chain | None = None  # what fills its gaps
     window: CountWindow | None = None  # where only so many rows count; None: that is no matter
 
@@ -191,7 +191,7 @@ class WindowGroup(Group):
         note: Note | None = None,
     ) -> None:
         super().__init__()
-        self.live = Live(d, alpha, instances=instances, known=known, fill=fill, note=note, shared=shared)
+        self.live = LiveSet(d, alpha, instances=instances, known=known, fill=fill, note=note, shared=shared)
         self.window = None if last is None else CountWindow(last)
         self._newest_ids: set[Any] = set()  # of the rows of the newest instant: only there can a copy come in time
         self._unread: list[Iterable[Any]] = []  # ids that are still to be put among those; seldom does anything ask
@@ -223,7 +223,7 @@ class WindowGroup(Group):
         c, n = self.live.slots.columns, self.live.slots.used
         c.expires[:n] = moved_expiries(c.expires[:n], base, moved)
         c.until[:n] = moved_expiries(c.until[:n], base, moved)
-        self.live.slots.latest = np.inf  # the newcomer stands in the middle
+        self.live.slots.last_expiry = np.inf  # the newcomer stands in the middle
 
     def remember(self, newest: float, ids: Iterable[Any]) -> None:
         """Rows of these ids arrived then; ids of earlier instants are not kept."""
@@ -291,7 +291,7 @@ Named = Callable[[Any], list[Any]]  # the ids of some rows, as they are compared
 
 
 def advance_all(
-    groups: Groups, now: Floats, rows: Batch, group: Ints, named: Named, *, ticks: bool
+    groups: ManyLiveSets, now: Floats, rows: Batch, group: Ints, named: Named, *, ticks: bool
 ) -> tuple[Changes, Ints, Flags]:
     """Everything up to `now` (groups,), tick by tick or at once; no row is late. `group`: of each row, ascending.
 
@@ -315,7 +315,7 @@ def advance_all(
     return changes[np.argsort(changes["group"], kind="stable")], expired, odd
 
 
-def _at_once(groups: Groups, now: Floats, rows: Batch, group: Ints) -> Iterator[Step]:
+def _at_once(groups: ManyLiveSets, now: Floats, rows: Batch, group: Ints) -> Iterator[Step]:
     """One tick for all, of groups that have rows or in which one expires."""
     comes = np.bincount(group, minlength=len(now)) > 0
     which = np.flatnonzero(comes | (groups.slots.groups["soon"] <= now))
@@ -324,7 +324,7 @@ def _at_once(groups: Groups, now: Floats, rows: Batch, group: Ints) -> Iterator[
         yield which, now, rows.part(order), group
 
 
-def _ticks(groups: Groups, now: Floats, rows: Batch, group: Ints, odd: Flags) -> Iterator[Step]:
+def _ticks(groups: ManyLiveSets, now: Floats, rows: Batch, group: Ints, odd: Flags) -> Iterator[Step]:
     """The next instant of each group at which a row arrives or expires, again and again."""
     rows = rows.part(np.lexsort((rows.arrived, group)))
     at, end = (np.searchsorted(group, np.arange(len(now)) + k) for k in (0, 1))
@@ -346,7 +346,7 @@ def _ticks(groups: Groups, now: Floats, rows: Batch, group: Ints, odd: Flags) ->
 # --- What changed -----------------------------------------------------------------------------------------------------
 
 
-def sorted_changes(groups: Groups, changes: Changes, named: Named) -> Changes:
+def sorted_changes(groups: ManyLiveSets, changes: Changes, named: Named) -> Changes:
     """A copy of what the groups' last tick changed, by group, arrival and id, with all dominators that have a name."""
     s, n = groups.slots, len(changes)
     if n > 1:
@@ -361,15 +361,15 @@ def sorted_changes(groups: Groups, changes: Changes, named: Named) -> Changes:
     return changes
 
 
-def named_dominator(groups: Groups, g: int, slot: int, named: Named) -> int:
+def named_dominator(groups: ManyLiveSets, g: int, slot: int, named: Named) -> int:
     """The first of the open rows that surely dominate the one in a slot, or what that became by a revision.
 
     Slots are the group's own. Negative: there is none.
     """
-    s, live = groups.slots, groups.slots.live_set(g)
+    s, live = groups.slots, groups.slots.live_arrays(g)
     first, new = int(s.groups["first"][g]), int(s.groups["new"][g])
     uncertain, o, begin = live.uncertain, slot, new if slot < new else 0
-    returned = groups.returned if isinstance(groups, Live) else None
+    returned = groups.returned if isinstance(groups, LiveSet) else None
     if returned is not None and slot in returned[0]:
         uncertain, o, begin = returned[1], int(np.flatnonzero(returned[0] == slot)[0]), 0
     found = sure_dominators(live, uncertain, o, begin)
@@ -377,7 +377,7 @@ def named_dominator(groups: Groups, g: int, slot: int, named: Named) -> int:
     return min(found.tolist(), key=lambda each: (live.columns.arrived[each], ids[each]), default=NO_DOMINATOR)
 
 
-def as_delta(tick: float, changes: Changes, live: Live) -> Delta:
+def as_delta(tick: float, changes: Changes, live: LiveSet) -> Delta:
     """What changed at a tick of one group."""
     s = live.slots
     if live.returned is not None:  # a row that was revised lay elsewhere: see `named_dominator`

@@ -64,7 +64,7 @@ def revise(slots: Slots, now: float, rows: Batch | None, revisions: Revisions, f
     opened, some = columns.state[which] >= OUT, cells.any(axis=1)
     hidden = np.flatnonzero(~opened & some)
     if len(hidden):
-        release(slots.live_set(), which[hidden])  # they guarded others, before they were dominated
+        release(slots.live_arrays(), which[hidden])  # they guarded others, before they were dominated
         _keep_bounds_only(slots.uncertain, which[hidden], cells[hidden])
     went, cells = which[opened & some], cells[opened & some]
     if not len(went):
@@ -73,7 +73,7 @@ def revise(slots: Slots, now: float, rows: Batch | None, revisions: Revisions, f
     _keep_bounds_only(again.uncertain, np.arange(len(went)), cells)
     again = again._replace(uncertain=fill_within(fill, again.uncertain, again.known, cells)[0])
     columns.state[went], columns.expires[went], columns.until[went] = DEAD, -np.inf, IS_GONE  # to come again, …
-    release(slots.live_set(), went)  # … so they guard what they did no longer
+    release(slots.live_arrays(), went)  # … so they guard what they did no longer
     if rows is None or not len(rows.id):
         return Returning(again, went, went, count)
     return Returning(_join(rows, again), np.concatenate((np.full(len(rows.id), -1), went)), went, count)

@@ -29,9 +29,9 @@ from fogline.arrays import (
     Delta,
     Flags,
     Floats,
-    GroupSet,
     Ints,
-    LiveSet,
+    LiveArrays,
+    ManyLiveArrays,
     Sums,
     UncertainRows,
     empty_rows,
@@ -84,7 +84,7 @@ class Fields:
 class Slots:
     """The columns of the live rows of groups. Growing is amortised O(rows · d), `compact` O(live · (d + log live)).
 
-    `used`, `pool`, `filled` and `latest`, `alive()` and what takes slots are meant for one group.
+    `used`, `pool`, `filled` and `last_expiry`, `alive()` and what takes slots are meant for one group.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Slots:
         self.fence = fences(d)
         self.cuts = cut_points(np.empty((0, d)), np.empty((0, d)))
         self.groups = np.zeros(groups, GROUP)
-        for name, value in (("now", -np.inf), ("soon", np.inf), ("latest", -np.inf)):
+        for name, value in (("now", -np.inf), ("soon", np.inf), ("last_expiry", -np.inf)):
             self.groups[name] = value
         self.of = Fields(self.groups)
         self.pruned = np.zeros((groups, 4), np.int64)
@@ -117,23 +117,23 @@ class Slots:
 
     # --- As kernels see them ------------------------------------------------------------------------------------------
 
-    def seen(self) -> GroupSet:
+    def all_arrays(self) -> ManyLiveArrays:
         """All groups."""
-        return GroupSet(
+        return ManyLiveArrays(
             self.uncertain, self.columns, self.sums, self.raw, self.cuts, self.fence, self.shared, self.groups,
             self.ends, self.source, self.work, self.pruned, self.scratch,
         )  # fmt: skip
 
-    def live_set(self, g: int = 0) -> LiveSet:
+    def live_arrays(self, g: int = 0) -> LiveArrays:
         """One group, whose slots it counts from 0."""
         group, columns, uncertain, raw = self.groups[g], self.columns, self.uncertain, self.raw
         if len(self.groups) > 1:
             part = slice(int(group["first"]), int(group["first"] + group["room"]))
             columns, uncertain = Columns._make(each[part] for each in columns), uncertain.part(part)
             raw = raw[part]
-        return LiveSet(
+        return LiveArrays(
             uncertain, columns, raw, self.sums, self.cuts, self.fence, int(group["used"]), self.pool, self.filled,
-            float(group["latest"]), self.shared,
+            float(group["last_expiry"]), self.shared,
         )  # fmt: skip
 
     @property
@@ -155,13 +155,13 @@ class Slots:
         self.of.used[0] = end
 
     @property
-    def latest(self) -> float:
+    def last_expiry(self) -> float:
         """The last expiry of one group so far, while its slots lie in order of expiry; +inf when they do not."""
-        return float(self.groups["latest"][0])
+        return float(self.groups["last_expiry"][0])
 
-    @latest.setter
-    def latest(self, last: float) -> None:
-        self.groups["latest"] = last
+    @last_expiry.setter
+    def last_expiry(self, last: float) -> None:
+        self.groups["last_expiry"] = last
 
     @property
     def pool(self) -> int:
@@ -376,7 +376,7 @@ class Slots:
     def look_at_order(self) -> None:
         """Do the slots of one group, none of them dead, lie in order of expiry?"""
         expires = self.columns.expires[: self.used]
-        self.latest = np.inf if np.any(np.diff(expires) < 0) else expires.max(initial=-np.inf)
+        self.last_expiry = np.inf if np.any(np.diff(expires) < 0) else expires.max(initial=-np.inf)
 
     def recode(self, uncertain: UncertainRows) -> None:
         """Choose cut points that spread these rows, or some of very many, and make every word anew."""

@@ -19,9 +19,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fogline.arrays import Batch, Ints, UncertainRows, empty_rows, objects, unshared
-from fogline.engine.current import LatestGroup
 from fogline.engine.group import Group, WindowGroup
-from fogline.engine.groups import COUNTED, Groups
+from fogline.engine.latest import LatestGroup
+from fogline.engine.live import COUNTED, ManyLiveSets
 from fogline.engine.slots import CELLS, POOLS, ranges
 from fogline.kernels.states import DOMINATED, IN, OUT
 from fogline.kernels.tick import living_slots
@@ -37,7 +37,7 @@ GroupColumns = dict[str, Any]  # arrays, Arrow's for names
 # --- Live sets --------------------------------------------------------------------------------------------------------
 
 
-def save_live(live: Groups) -> tuple[GroupColumns, dict[str, Ints], Any]:
+def save_live(live: ManyLiveSets) -> tuple[GroupColumns, dict[str, Ints], Any]:
     """The columns of all groups but for ids, how many rows, values (`pools`) and sums each has, and the ids."""
     s = live.slots
     slots, values, instances = living_slots(tuple(s.columns), s.groups, s.uncertain.start, s.uncertain.size, s.shared)
@@ -57,7 +57,11 @@ def save_live(live: Groups) -> tuple[GroupColumns, dict[str, Ints], Any]:
 
 
 def fill_live(
-    live: Groups, ids: NDArray[Any], saved: GroupColumns, sizes: dict[str, Ints], headers: Sequence[dict[str, Any]]
+    live: ManyLiveSets,
+    ids: NDArray[Any],
+    saved: GroupColumns,
+    sizes: dict[str, Ints],
+    headers: Sequence[dict[str, Any]],
 ) -> None:
     """The inverse of `save_live`, for groups that are empty."""
     s, n = live.slots, len(ids)
@@ -79,7 +83,7 @@ def fill_live(
     s.filled = s.packed = filled
 
 
-def count_as_saved(live: Groups, headers: Sequence[dict[str, Any]]) -> None:
+def count_as_saved(live: ManyLiveSets, headers: Sequence[dict[str, Any]]) -> None:
     """Go on counting where the saved groups had got to."""
     s = live.slots
     for name in COUNTED:
@@ -87,7 +91,7 @@ def count_as_saved(live: Groups, headers: Sequence[dict[str, Any]]) -> None:
     s.pruned[:] = [each["counts"]["shadowed"] for each in headers]
 
 
-def live_headers(live: Groups) -> list[dict[str, Any]]:
+def live_headers(live: ManyLiveSets) -> list[dict[str, Any]]:
     """The small values of each group's live set."""
     s = live.slots
     counts = zip(*(s.groups[name].tolist() for name in COUNTED), s.pruned.tolist(), strict=True)
@@ -130,7 +134,7 @@ def join_groups(groups: Sequence[Group], d: int, kind: pa.DataType | None) -> Ar
 
 def join_columns(groups: Sequence[Group], d: int, kind: pa.DataType | None) -> GroupColumns:
     """The same, with names as Arrow arrays."""
-    parts = [save_live(group.live) for group in groups] or [save_live(Groups(d, 0.5))]
+    parts = [save_live(group.live) for group in groups] or [save_live(ManyLiveSets(d, 0.5))]
     out: GroupColumns = {name: np.concatenate([each[name] for each, _, _ in parts]) for name in parts[0][0]}
     out |= {kind: np.concatenate([size[kind] for _, size, _ in parts])[: len(groups)] for kind in ("pools", "sums")}
     out["id"] = pa.array([each for _, _, ids in parts for each in ids], kind)

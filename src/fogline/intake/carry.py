@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fogline.arrays import Flags, Floats, Ints, UncertainRows, empty_rows
-from fogline.engine.current import LatestGroup
 from fogline.engine.group import Group, taken_at
+from fogline.engine.latest import LatestGroup
 from fogline.kernels.uncertain import dense
 
 _STANDING, _ROW, _REMOVAL = 0, 1, 2  # of one id, time and version they follow in this order

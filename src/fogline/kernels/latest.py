@@ -33,7 +33,18 @@ from typing import Any
 
 import numpy as np
 
-from fogline.arrays import SHARED, Arrivals, Columns, Floats, Guards, Limits, LiveSet, Round, Sums, UncertainRows
+from fogline.arrays import (
+    SHARED,
+    Arrivals,
+    Columns,
+    Floats,
+    Guards,
+    LatestWork,
+    Limits,
+    LiveArrays,
+    Sums,
+    UncertainRows,
+)
 from fogline.kernels.admit import count_up
 from fogline.kernels.compile import inner, kernel
 from fogline.kernels.dominance import dominates
@@ -428,7 +439,7 @@ def meet(live, guards, rows, turn, instances):
 
 @inner
 def work(live, guards, rows, turn, limits, room, changes):
-    """One tick, or as much of it as can be done; see `current`."""
+    """One tick, or as much of it as can be done; see `tick_latest`."""
     met = meet(live, guards, rows, turn, limits.instances)
     pending, came, opened, went = met[0], met[1], met[2], met[3]
     left, filled = DONE, live.filled
@@ -460,16 +471,16 @@ hand_over_now = kernel(hand_over.py_func)  # the same, to be called from Python
 
 
 @kernel
-def _current(uncertain, columns, sums, live, row_uncertain, rows, turn, tuning):
+def _tick_latest(uncertain, columns, sums, live, row_uncertain, rows, turn, tuning):
     """`work`, its arguments as plain tuples: Numba takes three times as long to recognise named ones."""
-    there = LiveSet(UncertainRows(*uncertain), Columns(*columns), live[0], Sums(*sums), *live[1:])
+    there = LiveArrays(UncertainRows(*uncertain), Columns(*columns), live[0], Sums(*sums), *live[1:])
     guards, limits, room, changes = tuning
     arrivals = Arrivals(UncertainRows(*row_uncertain), *rows)
-    return work(there, Guards(*guards), arrivals, Round(*turn), Limits(*limits), room, changes)
+    return work(there, Guards(*guards), arrivals, LatestWork(*turn), Limits(*limits), room, changes)
 
 
-def current(
-    live: LiveSet, guards: Guards, rows: Arrivals, turn: Round, limits: Limits, room: Floats, changes: Any
+def tick_latest(
+    live: LiveArrays, guards: Guards, rows: Arrivals, turn: LatestWork, limits: Limits, room: Floats, changes: Any
 ) -> Any:
     """One tick, or as much of it as can be done; see the module. What changed is written to `changes`.
 
@@ -478,7 +489,7 @@ def current(
     how many probabilities were worked out, and how many changes there are.
     """
     uncertain, columns, raw, sums, *rest = live
-    return _current(
+    return _tick_latest(
         tuple(uncertain), tuple(columns), tuple(sums), (raw, *rest), tuple(rows.uncertain), tuple(rows[1:]),
         tuple(turn), (tuple(guards), tuple(limits), room, changes),
     )  # fmt: skip

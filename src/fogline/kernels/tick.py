@@ -51,9 +51,9 @@ from fogline.arrays import (
     Arrivals,
     Boxes,
     Columns,
-    GroupSet,
     Limits,
-    LiveSet,
+    LiveArrays,
+    ManyLiveArrays,
     Sums,
     UncertainRows,
     Work,
@@ -299,19 +299,19 @@ def room_for(before, more):
 
 
 @inner
-def live_set(these, g):
-    """One of the groups, as it would see itself alone."""
+def live_arrays(these, g):
+    """The arrays of one of the groups, as if it lay alone."""
     group, u, c = these.groups[g], these.uncertain, these.columns
     a = group.first
     b = a + group.room
-    return LiveSet(
+    return LiveArrays(
         UncertainRows(u.lo[a:b], u.hi[a:b], u.start[a:b], u.size[a:b], u.value, u.weight, u.tail),
         Columns(
             c.arrived[a:b], c.expires[a:b], c.until[a:b], c.probability[a:b], c.reported[a:b], c.within[a:b],
             c.instances[a:b], c.at[a:b], c.word_lo[a:b], c.word_hi[a:b], c.state[a:b], c.counted[a:b],
         ),
-        these.raw[a:b], these.sums, these.cuts, these.fence, group.used, these.ends[0], these.ends[1], group.latest,
-        these.shared,
+        these.raw[a:b], these.sums, these.cuts, these.fence, group.used, these.ends[0], these.ends[1],
+        group.last_expiry, these.shared,
     )  # fmt: skip
 
 
@@ -340,7 +340,7 @@ def meet(live, rows, group, lists, ends, met, instances):
     if rows.until.shape[0]:
         which, until = count_up(n), rows.until
     else:
-        which, until = admit(boxes_of(live), boxes, group.latest < np.inf)
+        which, until = admit(boxes_of(live), boxes, group.last_expiry < np.inf)
     if not met:
         dominate(columns, boxes_of(live), boxes, which, went, group)
     group.forgotten += n - which.shape[0]
@@ -351,7 +351,7 @@ def meet(live, rows, group, lists, ends, met, instances):
     a = group.came
     for k in range(which.shape[0]):
         expires = rows.expires[which[k]]
-        group.latest = expires if expires >= group.latest else np.inf
+        group.last_expiry = expires if expires >= group.last_expiry else np.inf
         if columns.state[used + k] == OUT:
             came[a] = used + k
             a += 1
@@ -411,7 +411,7 @@ def _tick(uncertain, columns, sums, rest, row_uncertain, rows, work, limits, cha
 
     Compiled twice: where `distributed` is None, all that distributions need is left out, half of the time.
     """
-    these = GroupSet(UncertainRows(*uncertain), Columns(*columns), Sums(*sums), *rest)
+    these = ManyLiveArrays(UncertainRows(*uncertain), Columns(*columns), Sums(*sums), *rest)
     coming, todo, bounds = Arrivals(UncertainRows(*row_uncertain), *rows), Work(*work), Limits(*limits)
     most = DONE
     for n in range(todo.which.shape[0]):
@@ -421,7 +421,7 @@ def _tick(uncertain, columns, sums, rest, row_uncertain, rows, work, limits, cha
         if todo.now.shape[0]:
             group.now, group.new = todo.now[n], used
         lists = these.lists[:, first : first + group.room]
-        live = live_set(these, g)
+        live = live_arrays(these, g)
         rows_there = rows_of(coming, g, coming.screened[g])
         which = meet(live, rows_there, group, lists, these.ends, todo.met, bounds.instances)
         for k in range(which.shape[0]):
@@ -449,7 +449,7 @@ def _tick(uncertain, columns, sums, rest, row_uncertain, rows, work, limits, cha
 
 
 def tick(
-    groups: GroupSet, rows: Arrivals, work: Work, limits: Limits, changes: Any, end: int, distributed: bool
+    groups: ManyLiveArrays, rows: Arrivals, work: Work, limits: Limits, changes: Any, end: int, distributed: bool
 ) -> tuple[int, int]:
     """A tick of some groups, or as much of it as can be done; see the module.
 
@@ -466,16 +466,16 @@ def tick(
 
 @kernel
 def _screen(uncertain, columns, sums, rest, row_uncertain, rows, which):
-    these = GroupSet(UncertainRows(*uncertain), Columns(*columns), Sums(*sums), *rest)
+    these = ManyLiveArrays(UncertainRows(*uncertain), Columns(*columns), Sums(*sums), *rest)
     coming = Arrivals(UncertainRows(*row_uncertain), *rows)
     n = coming.arrived.shape[0]
     stay, until, needed = np.ones(n, np.bool_), np.full(n, -np.inf), np.zeros(n, np.bool_)
     for g in which:
         group, a, b = these.groups[g], coming.begin[g], coming.begin[g + 1]
-        live, some = live_set(these, g), rows_of(coming, g, False)
+        live, some = live_arrays(these, g), rows_of(coming, g, False)
         went = these.lists[WENT, group.first : group.first + group.room]
         group.went += expire_slots(live.columns, group.used, group.now, live.fence, went[group.went :])
-        kept, ends = admit(boxes_of(live), arriving(live, some), live.latest < np.inf)
+        kept, ends = admit(boxes_of(live), arriving(live, some), live.last_expiry < np.inf)
         for i in range(a, b):
             stay[i] = False
         for k in range(kept.shape[0]):
@@ -485,7 +485,7 @@ def _screen(uncertain, columns, sums, rest, row_uncertain, rows, which):
     return stay, until, needed
 
 
-def screen(groups: GroupSet, rows: Arrivals, which: Any) -> Any:
+def screen(groups: ManyLiveArrays, rows: Arrivals, which: Any) -> Any:
     """A first look at the rows of groups that have rows with bounds only.
 
     Of each row: whether it can ever matter, until when it is surely dominated, and whether it must be known better. A
@@ -503,7 +503,7 @@ def screen(groups: GroupSet, rows: Arrivals, which: Any) -> Any:
 
 @kernel
 def finish_load(columns, groups, zeros):
-    """Set `latest`, `soon` and `alive` of groups from the columns of their saved rows.
+    """Set `last_expiry`, `soon` and `alive` of groups from the columns of their saved rows.
 
     Returns (groups,) which have rows to judge before anything comes.
     """
@@ -511,15 +511,15 @@ def finish_load(columns, groups, zeros):
     anew = np.zeros(groups.shape[0], np.bool_)
     for g in range(groups.shape[0]):
         group = groups[g]
-        latest, soon = -np.inf, np.inf
+        last, soon = -np.inf, np.inf
         for c in range(group.first, group.first + group.used):
             if columns.state[c] == IN and (columns.instances[c] == 0 or zeros[columns.at[c]] < 0):
                 columns.state[c], columns.until[c] = OUT, -np.inf  # -1: sums of an earlier version, too coarse
             anew[g] |= columns.state[c] != IN and columns.until[c] <= group.now
             expires = columns.expires[c]
-            latest = expires if expires >= latest else np.inf
+            last = expires if expires >= last else np.inf
             soon = min(soon, expires)
-        group.latest, group.soon, group.alive = latest, soon, group.used
+        group.last_expiry, group.soon, group.alive = last, soon, group.used
     return anew
 
 

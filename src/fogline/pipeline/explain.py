@@ -17,7 +17,7 @@ from fogline.arrays import LEAVE, Delta, Flags, Floats, Ints, Objects
 from fogline.engine.answer import ShownRows, standing
 from fogline.engine.ask import questions
 from fogline.engine.explain import explained
-from fogline.engine.groups import Live
+from fogline.engine.live import LiveSet
 from fogline.kernels.states import IN, OUT
 from fogline.pipeline.names import NEAR, NEXT, near_schema, next_schema
 from fogline.pipeline.plan import Plan
@@ -132,7 +132,7 @@ class Explainer:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
 
-    def view(self, key: KeyText, live: Live, deltas: list[Delta], *, moved: bool) -> GroupView | None:
+    def view(self, key: KeyText, live: LiveSet, deltas: list[Delta], *, moved: bool) -> GroupView | None:
         """What explains a group whose last changes these are, if that is asked for.
 
         `moved`: whether anything may be otherwise than before.
@@ -153,14 +153,14 @@ class Explainer:
         rows = self._rows(live, near, why | self._why(live, by, more))
         return GroupView(beside, rows, self._cells(live, by, CELLS if few else 0))
 
-    def _why(self, live: Live, by: tuple[Any, ...], slots: list[int]) -> dict[int, str]:
+    def _why(self, live: LiveSet, by: tuple[Any, ...], slots: list[int]) -> dict[int, str]:
         """Explanations as JSON, by slot."""
         plan = self.plan
         found = explained(live, slots, by, lambda time: show_time(time, plan.kind), plan.query, plan.chain)
         texts = (json.dumps(each.to_dict(), ensure_ascii=False, allow_nan=False) for each in found)
         return dict(zip(slots, texts, strict=True))
 
-    def _rows(self, live: Live, near: ShownRows, why: dict[int, str]) -> NearRows:
+    def _rows(self, live: LiveSet, near: ShownRows, why: dict[int, str]) -> NearRows:
         s, which = live.slots, near.slots
         inside = s.columns.state[which] == IN
         texts = [why.get(slot) for slot in which.tolist()]
@@ -170,13 +170,13 @@ class Explainer:
             s.id[which], s.columns.arrived[which], inside, certainty, near.probability, near.within, cells, texts
         )
 
-    def _cells(self, live: Live, by: tuple[Any, ...], most: int) -> pa.Table:
+    def _cells(self, live: LiveSet, by: tuple[Any, ...], most: int) -> pa.Table:
         plan = self.plan
         found = questions([(by, live)] if most else [], most, plan.query, plan.kinds)
         return found.select(range(len(plan.by), found.num_columns))
 
 
-def _last_changes(live: Live, deltas: Iterable[Delta]) -> dict[int, int]:
+def _last_changes(live: LiveSet, deltas: Iterable[Delta]) -> dict[int, int]:
     """The places, among all changes in their order, of the last one of each row that is in now; and its slot."""
     s, members = live.slots, live.members()
     named = zip(s.id[members].tolist(), s.columns.arrived[members].tolist(), strict=True)
@@ -192,7 +192,7 @@ def _last_changes(live: Live, deltas: Iterable[Delta]) -> dict[int, int]:
     return dict(sorted((k, slot) for slot, k in last.items()))
 
 
-def _near_of(found: ShownRows, live: Live) -> ShownRows:
+def _near_of(found: ShownRows, live: LiveSet) -> ShownRows:
     """The likeliest of the rows that are in, and then of those that are out."""
     inside = live.slots.columns.state[found.slots] == IN
     order = np.argsort(-found.probability, kind="stable")
@@ -200,12 +200,12 @@ def _near_of(found: ShownRows, live: Live) -> ShownRows:
     return found.part(np.concatenate(best))
 
 
-def _outside_first(slots: Ints, live: Live) -> list[int]:
+def _outside_first(slots: Ints, live: LiveSet) -> list[int]:
     inside = live.slots.columns.state[slots] == IN
     return [*slots[~inside].tolist(), *slots[inside].tolist()]
 
 
-def _cells(live: Live, which: Ints, query: Query) -> Floats:
+def _cells(live: LiveSet, which: Ints, query: Query) -> Floats:
     """(n, 4 d) of each attribute: as it came, and the least, the greatest and the mean value that it may have."""
     signs = np.array(query.signs)
     s, c, (n, d) = live.slots, live.slots.uncertain, (len(which), len(signs))

@@ -21,9 +21,9 @@ import numpy as np
 from fogline.arrays import ASKED_NO_MORE, BEGUN_ANEW, BOUNDS_ONLY, LEAVE, ONE, Delta, Flags, Revisions, UncertainRows
 from fogline.engine.bulk import threads
 from fogline.engine.copies import duplicates, entered
-from fogline.engine.current import new_group
 from fogline.engine.group import Group
-from fogline.engine.groups import MOST_EXACT
+from fogline.engine.latest import new_group
+from fogline.engine.live import MOST_EXACT
 from fogline.engine.store import join_groups, save_group, split_groups
 from fogline.impute.scores import Sums, add
 from fogline.kernels.uncertain import dense

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from fogline.arrays import Batch, Delta, Flags, Floats, Ints
 from fogline.engine.group import advance_all, columns_of
-from fogline.engine.groups import MOST_EXACT, Changes, Groups
+from fogline.engine.live import MOST_EXACT, Changes, ManyLiveSets
 from fogline.engine.slots import CELLS, POOLS
 from fogline.engine.store import (
     COLUMNS,
@@ -184,7 +184,7 @@ def _taken(column: Any, places: Ints) -> Any:
 #
 # Those whose rows simply enter: none is late, a copy, held, rejected or revised, and nothing has to be looked at that
 # only a loaded group can do. That is nearly every group of nearly every call. They go from columns to columns
-# (`engine.groups`) and report what each would report alone. The others are left as they were, to be loaded one by one.
+# (`engine.live`) and report what each would report alone. The others are left as they were, to be loaded one by one.
 
 
 FEW = 4  # groups for which it does not pay
@@ -242,11 +242,11 @@ def take_together(runner: GroupRunner, bundle: Bundle, come: Mapping[KeyText, Se
     return Together(saved.part(stay.tolist()), _journal(runner, call, groups, changes, stay))
 
 
-def _loaded(plan: Plan, bundle: Bundle) -> Groups:
+def _loaded(plan: Plan, bundle: Bundle) -> ManyLiveSets:
     """The groups of a bundle side by side. Instead of its id each row has its place among those of the bundle."""
     query, chain = plan.query, plan.chain
     fill, shared = (None, None) if chain is None else (chain.fill_sharing, chain.shared)
-    groups = Groups(
+    groups = ManyLiveSets(
         len(query.names), query.alpha, groups=len(bundle.keys), instances=MOST_EXACT, known=plan.width, fill=fill,
         shared=shared,
     )  # fmt: skip
@@ -323,7 +323,7 @@ def _names(ids: pa.Array) -> Any:
     return lambda which: ids.take(pa.array(which)).to_pylist()
 
 
-def _saved(runner: GroupRunner, call: _ManyTurns, groups: Groups, expired: Ints) -> Bundle:
+def _saved(runner: GroupRunner, call: _ManyTurns, groups: ManyLiveSets, expired: Ints) -> Bundle:
     """The groups as they are to lie."""
     was, rows = call.bundle, call.rows
     columns, sizes, source = save_live(groups)
@@ -340,7 +340,7 @@ def _saved(runner: GroupRunner, call: _ManyTurns, groups: Groups, expired: Ints)
 
 
 def _headers(
-    runner: GroupRunner, call: _ManyTurns, groups: Groups, more: tuple[Floats, Ints, Ints]
+    runner: GroupRunner, call: _ManyTurns, groups: ManyLiveSets, more: tuple[Floats, Ints, Ints]
 ) -> list[dict[str, Any]]:
     soon = groups.slots.groups["soon"]
     each_group = zip(*(each.tolist() for each in (call.clocks, soon, *more)), strict=True)
@@ -368,7 +368,7 @@ def _newest(call: _ManyTurns, newest: Floats) -> tuple[pa.Array, Ints]:
     return whole.take(pa.array(which)), np.bincount(group, minlength=groups)
 
 
-def _journal(runner: GroupRunner, call: _ManyTurns, groups: Groups, changes: Changes, which: Ints) -> Journal:
+def _journal(runner: GroupRunner, call: _ManyTurns, groups: ManyLiveSets, changes: Changes, which: Ints) -> Journal:
     """What the groups `which` report."""
     plan, bundle = runner.plan, call.bundle
     place = np.full(len(bundle.keys), -1, np.int64)
@@ -396,7 +396,7 @@ def _scores(come: Sequence[GroupRows]) -> Sums:
     return scores
 
 
-def _columns(call: _ManyTurns, groups: Groups, changes: Changes) -> Delta:
+def _columns(call: _ManyTurns, groups: ManyLiveSets, changes: Changes) -> Delta:
     s = groups.slots
     first = s.groups["first"][changes["group"]]
     dominator = np.where(changes["dominator"] >= 0, first + changes["dominator"], changes["dominator"])

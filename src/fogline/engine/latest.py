@@ -36,17 +36,17 @@ from fogline.arrays import (
     Floats,
     Guards,
     Ints,
+    LatestWork,
     Objects,
     Removals,
-    Round,
     UncertainRows,
 )
 from fogline.engine.bulk import arrivals_of
 from fogline.engine.group import Group, Incoming, WindowGroup
-from fogline.engine.groups import Changes, Live
+from fogline.engine.live import Changes, LiveSet
 from fogline.engine.revise import Fill
 from fogline.engine.slots import NO_SLOTS, Slots, longer
-from fogline.kernels.latest import OVER, current, hand_over_now
+from fogline.kernels.latest import OVER, hand_over_now, tick_latest
 from fogline.kernels.states import DEAD, DOMINATED, HEAVY, OUT
 from fogline.kernels.tick import DONE, FILL, GROW, report_changes
 from fogline.kernels.uncertain import dense, extent
@@ -156,7 +156,7 @@ GUARDS = 8  # so many are remembered of a row that is out
 UNSORTED = 64  # fewer open slots than this are not worth sorting
 
 
-class CurrentSlots(Slots):
+class LatestSlots(Slots):
     """Slots that remember guards, and the number of their id."""
 
     def __init__(self, d: int, instances: int, known: int = 0, shared: UncertainRows | None = None) -> None:
@@ -186,7 +186,7 @@ class CurrentSlots(Slots):
 
     def look_at_order(self) -> None:
         """They lie in no order of expiry."""
-        self.latest = np.inf
+        self.last_expiry = np.inf
 
     def compact_with(self, some: Ints) -> Ints:
         """As `compact`, and slots have other numbers then, in the same order. Returns those of some slots."""
@@ -230,15 +230,15 @@ class Leaving(NamedTuple):
 NONE_LEAVES = Leaving(NO_SLOTS, NO_SLOTS)
 
 
-class Current(Live):
+class LatestLiveSet(LiveSet):
     """The current rows of one group. `change` costs O(slots + (arrivals + orphans) · open) comparisons at worst."""
 
-    slots: CurrentSlots
+    slots: LatestSlots
     opened: Ints = NO_SLOTS  # the open slots; those that dominate many are last, …
     _opened_since = 0  # … but for so many that opened since they were sorted
 
-    def _new_slots(self, d: int, known: int, shared: UncertainRows | None, groups: int) -> CurrentSlots:
-        return CurrentSlots(d, self.limits.instances, known, shared)
+    def _new_slots(self, d: int, known: int, shared: UncertainRows | None, groups: int) -> LatestSlots:
+        return LatestSlots(d, self.limits.instances, known, shared)
 
     def compact(self) -> None:
         """Close the gaps between slots: they get other numbers, in the same order."""
@@ -259,7 +259,7 @@ class Current(Live):
         return changes, expired
 
     def _work(self, rows: Batch, leaving: Leaving, *, report: bool) -> tuple[Changes, Ints]:
-        """`current`, again and again until nothing is left to do; see there. Nearly always that is once."""
+        """`tick_latest`, again and again until nothing is left to do; see there. Nearly always that is once."""
         s, groups = self.slots, self.slots.groups
         new = s.used
         groups["new"] = new
@@ -269,11 +269,11 @@ class Current(Live):
         while True:
             s.make_room(rows)
             coming = arrivals_of(rows, NO_SLOTS)
-            turn = Round(
+            turn = LatestWork(
                 self.now, self.next_expiry, self.opened, *leaving, pending, went, closed, before, after, new, report
             )
             s.room_for_changes(2 * len(self.opened) + len(rows.id) + len(went) + len(closed))
-            left, met, judged = current(s.live_set(), s.guards, coming, turn, self.limits, s.scratch, s.changes)
+            left, met, judged = tick_latest(s.live_arrays(), s.guards, coming, turn, self.limits, s.scratch, s.changes)
             pending, came, self.opened, went, gone, s.pool, groups["soon"] = met
             self._opened_since += len(came)
             if n := len(rows.id):
@@ -316,10 +316,10 @@ class Current(Live):
         c.until[heavy[c.state[heavy] == OUT]] = np.inf
         which = np.concatenate((self.opened, closed)) if report else NO_SLOTS
         if report:
-            hand_over_now(s.live_set(), before, after)
+            hand_over_now(s.live_arrays(), before, after)
         new = int(s.groups["new"][0])
         s.room_for_changes(len(which))
-        end = report_changes(s.live_set(), which, self.now, new, self.limits, True, s.changes)
+        end = report_changes(s.live_arrays(), which, self.now, new, self.limits, True, s.changes)
         return s.changes[:end]
 
     def _sort_opened(self) -> None:
@@ -380,7 +380,7 @@ class News(NamedTuple):
 class LatestGroup(Group):
     """A skyline of the newest row of each id: it counts until it is replaced, removed, or expires."""
 
-    live: Current
+    live: LatestLiveSet
 
     def __init__(
         self,
@@ -394,7 +394,7 @@ class LatestGroup(Group):
         points: bool = False,
     ) -> None:
         super().__init__()
-        self.live = Current(d, alpha, instances=instances, known=known, fill=fill, shared=shared)
+        self.live = LatestLiveSet(d, alpha, instances=instances, known=known, fill=fill, shared=shared)
         self.names, self.points = Names(remember), points  # see `rows.names.Contents`
         self.removed = 0
 

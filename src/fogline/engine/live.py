@@ -98,7 +98,7 @@ def limits_of(alpha: float, instances: int) -> Limits:
     )
 
 
-class Groups:
+class ManyLiveSets:
     """The live sets of groups. `step` costs O(arrivals · live) word comparisons in each, and little else."""
 
     def __init__(
@@ -159,7 +159,7 @@ class Groups:
         while True:
             s.distributed = s.distributed or len(rows.uncertain.value) > 0
             s.make_room(rows, coming.begin)
-            most, end = kernels.tick(s.seen(), coming, work, self.limits, s.changes, end, s.distributed)
+            most, end = kernels.tick(s.all_arrays(), coming, work, self.limits, s.changes, end, s.distributed)
             s.name(rows, work.which)
             if most == kernels.DONE:
                 if began is not None and self.on_judged is not None:
@@ -201,7 +201,7 @@ class Groups:
         if len(self._all) == 1 and len(rows.arrived) >= bulk.ROWS:
             stay, until, needed = bulk.screen(self, coming)
         else:
-            stay, until, needed = kernels.screen(s.seen(), coming, some)
+            stay, until, needed = kernels.screen(s.all_arrays(), coming, some)
         screened = np.zeros(len(groups), np.bool_)
         screened[some] = True
         if needed.any():
@@ -249,7 +249,7 @@ class Groups:
 
         A row whose bounds lie on either side of alpha is in if their middle is above it; see `undecided`.
         """
-        live = self.slots.live_set(g)
+        live = self.slots.live_arrays(g)
         c, cells_of, threshold = live.columns, live.uncertain, self.limits.threshold
         if opened is None:
             opened = np.flatnonzero(c.state[: live.used] >= OUT)
@@ -272,7 +272,7 @@ class Groups:
         They are narrow, or as narrow as the work allowed makes them; `until_out`: or show that the row is out.
         """
         edge = self.limits.threshold if until_out and self.alpha > 0 else np.nan  # at alpha 0 no sum decides
-        found = bracket(self.slots.live_set(g), among, o, self.limit, Bounds(edge, WIDTH, WORK))
+        found = bracket(self.slots.live_arrays(g), among, o, self.limit, Bounds(edge, WIDTH, WORK))
         low, high, soon = map(float, found)
         return low, high, soon
 
@@ -316,7 +316,7 @@ class Groups:
         return {"live": s.of.alive, "answer": members, "inexact": inexact, "undecided": undecided}
 
 
-class Live(Groups):
+class LiveSet(ManyLiveSets):
     """The live set of one group, with what only a group of its own has: revisions, and looks from outside."""
 
     def __init__(
