@@ -22,7 +22,7 @@ from fogline.repository.repository import Repository
 from fogline.results import Change, Explanation, changes_of
 from fogline.rows.clock import as_instant, instant, read_times, show_time
 from fogline.rows.table import joined_column
-from fogline.story import Key, RowStory, Story, by_row, in_zone_of, replaced
+from fogline.story import RowKey, RowStory, Story, by_row, in_zone_of, replaced
 
 NEWEST = 20  # instants of an id at which its rows are looked for, if they were forgotten
 
@@ -55,7 +55,7 @@ def replay(rows: pa.Table, query: Query, repository: Repository | None, id: Any,
     return Story(show_time(until, kind), tuple(found), tuple(refused), own.num_rows > len(refused))
 
 
-def _row(key: Key, changes: tuple[Change, ...], now: Explanation | None, guard: Any, newer: Any) -> RowStory:
+def _row(key: RowKey, changes: tuple[Change, ...], now: Explanation | None, guard: Any, newer: Any) -> RowStory:
     """A row with what was found out of it; `now`: why it is in or out, while it is live."""
     if now is None:
         return RowStory(*key, changes, guard=guard, newer=newer)

@@ -23,7 +23,7 @@ _LEFT = {
     "removed": "it was removed",
     "begun anew": "the clock of its group had run ahead, and the group was begun anew",
 }
-Key = tuple[tuple[Any, ...], Any, Any]  # group, id and arrival of a row
+RowKey = tuple[tuple[Any, ...], Any, Any]  # group, id and arrival of a row
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +101,18 @@ def why_it_left(change: Change) -> str:
     return words if change.beaten_by is None else f"{row_text(*change.beaten_by)} surely beats it"
 
 
-def by_row(changes: Iterable[Change]) -> dict[Key, list[Change]]:
+def by_row(changes: Iterable[Change]) -> dict[RowKey, list[Change]]:
     """The changes of each row, in their order."""
-    found: dict[Key, list[Change]] = {}
+    found: dict[RowKey, list[Change]] = {}
     for change in changes:
         found.setdefault((change.by, change.id, change.arrived), []).append(change)
     return found
 
 
-def replaced(changes: Iterable[Change]) -> dict[Key, Any]:
+def replaced(changes: Iterable[Change]) -> dict[RowKey, Any]:
     """Of each row in whose place another of its id was reported: the arrival of that one."""
     last: dict[tuple[tuple[Any, ...], Any], Any] = {}
-    out: dict[Key, Any] = {}
+    out: dict[RowKey, Any] = {}
     for change in changes:
         before = last.get((change.by, change.id))
         if before is not None and before != change.arrived:

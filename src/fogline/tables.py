@@ -19,9 +19,10 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import ONE, Flags, Floats, Ints, UncertainRows
-from fogline.engine.answer import CERTAINTY, check_certainty, means, words_of
+from fogline.engine.answer import CERTAINTY, check_certainty, words_of
 from fogline.engine.explain import outside_of
 from fogline.engine.representatives import check_top, representatives
+from fogline.engine.slots import row_means
 from fogline.engine.table import once
 from fogline.errors import QueryError, did_you_mean
 from fogline.impute.chain import Chain, chain_of
@@ -463,7 +464,7 @@ class _Still:
             every = np.arange(len(rows))
             low, high = ends(uncertain, every)
             kind = np.asarray(fronts_of(low, high, stay, every))
-            more = kind, means(uncertain.part(stay)), np.full(len(stay), key), low[stay], high[stay]
+            more = kind, row_means(uncertain, stay), np.full(len(stay), key), low[stay], high[stay]
             who, how = strongest(uncertain, low, high, stay if self.explain else stay[:0], every)
             if self.explain:
                 strong = np.where(who < 0, -1, rows[who]), how

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import Delta, Flags, Floats, Ints, Objects, UncertainRows
+from fogline.arrays import Delta, Flags, Floats, Ints, Objects
 from fogline.engine.latest import LatestLiveSet
 from fogline.engine.live import LiveSet
 from fogline.engine.representatives import check_top, representatives, with_stands_for
+from fogline.engine.slots import row_means
 from fogline.errors import FoglineError, did_you_mean
 from fogline.kernels.states import IN, OUT
 from fogline.kernels.static import CERTAIN, IMPOSSIBLE, chances_of, fronts_of
@@ -80,11 +81,10 @@ def few(live: LiveSet, slots: Ints, probability: Floats, k: int, before: Contain
     current row, by its id alone.
     """
     s = live.slots
-    n, d = len(slots), s.d
     ids = s.id[slots].tolist()
-    arrived = [None] * n if isinstance(live, LatestLiveSet) else s.columns.arrived[slots].tolist()
+    arrived = [None] * len(slots) if isinstance(live, LatestLiveSet) else s.columns.arrived[slots].tolist()
     names = list(zip(ids, arrived, strict=True))
-    values = s.means(np.repeat(slots, d), np.tile(np.arange(d), n)).reshape(n, d)
+    values = row_means(s.uncertain, slots)
     which, stands_for = representatives(values, probability, k, [i for i, name in enumerate(names) if name in before])
     return Few(which, stands_for, frozenset(names[i] for i in which.tolist()))
 
@@ -163,12 +163,3 @@ def _chances(live: LiveSet, seen: tuple[Floats, Floats], which: Ints, opened: In
             probability[k] = (low + high) / 2
             within[k] = (high - low) / 2 if (high - low) / 2 > TOLERANCE else 0.0
     return probability, within
-
-
-def means(uncertain: UncertainRows) -> Floats:
-    """(n, d) the mean of each cell's values."""
-    middle = uncertain.lo.copy()
-    for i, j in zip(*np.nonzero(uncertain.start >= 0), strict=True):
-        some = slice(uncertain.start[i, j], uncertain.start[i, j] + uncertain.size[i, j])
-        middle[i, j] = uncertain.value[some] @ uncertain.weight[some]
-    return middle

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from fogline.arrays import Floats, Ints, objects
 from fogline.engine.live import LiveSet
-from fogline.engine.slots import MOST_SUMMED
+from fogline.engine.slots import MOST_SUMMED, cell_means
 from fogline.errors import FoglineError
 from fogline.kernels.states import OUT
 from fogline.kernels.what_if import UNIT, expected_changes
@@ -65,7 +65,7 @@ def ask(live: LiveSet, k: int) -> Questions:
     slot, attribute, expected = slot[best], attribute[best], expected[best]
     start, size = s.uncertain.start[slot, attribute], s.uncertain.size[slot, attribute]
     ends = s.uncertain.value[start], s.uncertain.value[start + size - 1]
-    return Questions(slot, attribute, expected * UNIT, *ends, s.means(slot, attribute))
+    return Questions(slot, attribute, expected * UNIT, *ends, cell_means(s.uncertain, slot, attribute))
 
 
 class AskedCell(NamedTuple):

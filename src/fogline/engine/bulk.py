@@ -150,8 +150,8 @@ def _admitted(live: ManyLiveSets, rows: Arrivals) -> tuple[Floats, Boxes]:
     return until[best], boxes
 
 
-def settle(live: ManyLiveSets, g: int) -> bool:
-    """In group g members' sums follow what came and went, and what is due is judged. Are rows to be bracketed?"""
+def update_answer(live: ManyLiveSets, g: int) -> bool:
+    """As `kernels.tick.update_answer`, of group g. Are rows to be bracketed?"""
     slots, limits = live.slots, live.limits
     groups, there = slots.groups, slots.live_arrays(g)
     first, columns = int(groups["first"][g]), there.columns

@@ -26,8 +26,8 @@ from fogline.kernels.uncertain import ends
 from fogline.kernels.what_if import FROM, NEVER, Why, look_into, sole_dominators
 from fogline.query import TOLERANCE, Query, as_text
 from fogline.results import Decisive, Dominator, Explanation, Flip, Outside, UncertainRow
+from fogline.rows.changes import GroupKey
 
-Key = tuple[Any, ...]
 Show = Callable[[float], Any]
 BEATEN = "a row that lives at least as long surely beats it"
 WORK = 4_000_000  # instances times dominators, some tenths of a second
@@ -35,7 +35,7 @@ _OPPOSITE = {">=": "<", ">": "<=", "<": ">=", "<=": ">"}
 _TURNED = {">=": "<=", ">": "<", "<": ">", "<=": ">="}
 
 
-def named(id: Any, groups: Mapping[Key, Group]) -> list[tuple[Key, int]]:
+def named(id: Any, groups: Mapping[GroupKey, Group]) -> list[tuple[GroupKey, int]]:
     """The slots of the rows with this id, by their groups; if there are none, of those whose id is written the same."""
     there = [
         (key, int(slot), group.live.slots.id[slot])
@@ -58,14 +58,14 @@ def _meant(id: Any, names: Sequence[Any]) -> list[int]:
     return alike
 
 
-def not_live(id: Any, groups: Mapping[Key, Group], show: Show, query: Query) -> list[Explanation]:
+def not_live(id: Any, groups: Mapping[GroupKey, Group], show: Show, query: Query) -> list[Explanation]:
     """What is known of an id that has no live row: one explanation of each group that remembers it, or one in all.
 
     A row that came at the newest instant, or stands in the queue of the newest `last`, and has not expired was surely
     dominated, or it would be live. Of others it is not known.
     """
     there = [(key, name, when) for key, group in groups.items() for name, when in zip(*group.remembered(), strict=True)]
-    last: dict[Key, tuple[Any, float]] = {}
+    last: dict[GroupKey, tuple[Any, float]] = {}
     for k in _meant(id, [name for _, name, _ in there]):
         key, name, when = there[k]
         if key not in last or when > last[key][1]:
@@ -85,7 +85,7 @@ def not_live(id: Any, groups: Mapping[Key, Group], show: Show, query: Query) -> 
     return found or [_out(id, f"it has no live row: none came, or it was rejected, or {left}")]
 
 
-def _out(id: Any, reason: str, by: Key = (), arrived: Any = None) -> Explanation:
+def _out(id: Any, reason: str, by: GroupKey = (), arrived: Any = None) -> Explanation:
     """Of what is not live: only that it is out, and why."""
     return Explanation(by, id, arrived, False, reason, 0.0, 0.0, UncertainRow({}), (), live=False)
 
@@ -93,7 +93,7 @@ def _out(id: Any, reason: str, by: Key = (), arrived: Any = None) -> Explanation
 def explained(
     live: LiveSet,
     slots: Sequence[int] | Ints,
-    by: Key,
+    by: GroupKey,
     show: Show,
     query: Query,
     chain: Chain | None = None,
@@ -157,7 +157,7 @@ class _Explained:
         spread = boxes.hi[opened].max(axis=0, initial=-np.inf) - boxes.lo[opened].min(axis=0, initial=np.inf)
         self.spread: Floats = np.where(spread > 0, spread, 1.0)  # (d,) what is far in an attribute
 
-    def explanation(self, k: int, slot: int, by: Key) -> Explanation:
+    def explanation(self, k: int, slot: int, by: GroupKey) -> Explanation:
         """Of the k-th row asked for."""
         found, c, live = self.found, self.live.slots.columns, self.live
         inside = bool(c.state[slot] == IN)

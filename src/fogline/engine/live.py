@@ -177,7 +177,7 @@ class ManyLiveSets:
         s, which = self.slots, work.which
         left = s.groups["left"][which]
         crowded = which if most == kernels.MET and self.on_judged is None else which[left == kernels.CROWD]
-        heavy = [g for g in crowded.tolist() if bulk.settle(self, g)]
+        heavy = [g for g in crowded.tolist() if bulk.update_answer(self, g)]
         for g in heavy + which[left == kernels.BRACKET].tolist():
             self._judge_heavy(g)
         if (grow := left == kernels.GROW).any():

@@ -234,18 +234,6 @@ class Slots:
             dominator=names(self.id[there], ~named), dominator_time=np.where(named, c.arrived[there], np.nan)
         )
 
-    def means(self, slot: Ints, attribute: Ints) -> Floats:
-        """(n,) the means of these cells, larger is better; each has a value, or a list of them."""
-        c = self.uncertain
-        start, size = c.start[slot, attribute], c.size[slot, attribute]
-        out, listed = c.lo[slot, attribute], np.flatnonzero(start >= 0)
-        if len(listed):
-            end = np.cumsum(size[listed])
-            first = end - size[listed]
-            at = np.repeat(start[listed] - first, size[listed]) + np.arange(end[-1])
-            out[listed] = np.add.reduceat(c.value[at] * c.weight[at], first)
-        return out
-
     def view(self) -> UncertainRows:
         """The rows of the slots in use."""
         c, n = self.uncertain, self.used
@@ -393,6 +381,23 @@ def _as_they_lie(ids: Any, hidden: Flags | None) -> Any:
     if hidden is not None:
         ids[hidden] = None
     return ids
+
+
+def cell_means(uncertain: UncertainRows, row: Ints, attribute: Ints) -> Floats:
+    """(n,) the means of these cells, larger is better; each has a value, or a list of them."""
+    start, size = uncertain.start[row, attribute], uncertain.size[row, attribute]
+    out, listed = uncertain.lo[row, attribute], np.flatnonzero(start >= 0)
+    if len(listed):
+        size = size[listed]
+        at = ranges(start[listed], size)
+        out[listed] = np.add.reduceat(uncertain.value[at] * uncertain.weight[at], np.cumsum(size) - size)
+    return out
+
+
+def row_means(uncertain: UncertainRows, rows: Ints) -> Floats:
+    """(n, d) the means of all cells of these rows."""
+    n, d = len(rows), uncertain.lo.shape[1]
+    return cell_means(uncertain, np.repeat(rows, d), np.tile(np.arange(d), n)).reshape(n, d)
 
 
 def ranges(begin: Ints, size: Ints) -> Ints:

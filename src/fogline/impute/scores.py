@@ -42,8 +42,8 @@ class Sum(NamedTuple):
         return Sum._make(a + b for a, b in zip(self, more, strict=True))
 
 
-Key = tuple[str, str, Age]  # attribute, rule, age of the last value that could be seen
-Sums = dict[Key, Sum]
+ScoreKey = tuple[str, str, Age]  # attribute, rule, age of the last value that could be seen
+Sums = dict[ScoreKey, Sum]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def by_age(sums: Sums) -> list[Score]:
     return [_score(attribute, rule, one, None, age) for (attribute, rule, age), one in _in_order(sums)]
 
 
-def _in_order(sums: Sums) -> list[tuple[Key, Sum]]:
+def _in_order(sums: Sums) -> list[tuple[ScoreKey, Sum]]:
     return sorted(sums.items(), key=lambda item: (*item[0][:2], _rank(item[0][2])))
 
 

@@ -9,7 +9,7 @@ The fate of a row. The first rule that applies decides:
 4. REJECTED: it has a gap that nothing can fill (UNABLE).
 5. COPY: another row of its stamp (group, id, time and version) counts, see `rows.names`. It is rejected as a
    duplicate; where each id has one current row it is dropped without a word.
-6. TAKEN: it counts. (One of an instant of which its sensor has had a row is no reading: KNOWN.)
+6. TAKEN: it counts. (NO_READING: so does this, but its sensor has had a row of its instant.)
 
 A late row, from before the clock, counts like any other. Its group takes it at the clock (`engine.group.taken_at`), and
 counts how many were late.
@@ -192,7 +192,7 @@ class Intake:
         stale (which,): rows whose gaps do not matter.
 
         Returns the rows, the gaps that they revise (None: there is no hindsight), and (which,) their fates: TAKEN,
-        UNABLE, COPY or KNOWN, see `kernels.sensors.Candidates`.
+        UNABLE, COPY or NO_READING, see `kernels.sensors.Candidates`.
         """
         context, revised, fate = self._pass_sensors(rows, which, sensors, copies, stale)
         looked = look(self.chain, rows, which, context, at_once=False)

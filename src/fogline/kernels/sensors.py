@@ -25,7 +25,7 @@ from fogline.kernels.heard import mixed
 LAST, AGE, SECOND, THIRD, FOURTH, TIDE = range(6)  # the numbers of a context, per attribute
 PARTS = 6
 FADING = 0.8  # what a reading counts in the mean, relative to the next newer one
-TAKEN, UNABLE, COPY, KNOWN = range(4)  # the fates of a row, see `Candidates`
+TAKEN, UNABLE, COPY, NO_READING = range(4)  # the fates of a row, see `Candidates`
 LONGEST_RUN = 4  # values before a hidden one that are hidden as well, at most: of the 8 kept, a context uses 4
 SILENCE, LONG = 8.0, 64.0  # silent, and silent for long: the last value is so many usual distances old
 
@@ -69,7 +69,7 @@ class Candidates(NamedTuple):
 
     1. UNABLE: the row has a gap that nothing can fill.
     2. COPY: another row of its stamp is taken.
-    3. KNOWN: its sensor has had a row of that instant before (only where later rows do not correct earlier ones).
+    3. NO_READING: it counts, but its sensor has had a row of that instant (not where later rows correct earlier ones).
     4. TAKEN: it counts.
 
     Only taken rows that may be readings become part of what is kept. See `fogline.intake.take` for what follows of it.
@@ -155,7 +155,7 @@ def walk(readings, kept, recent, longest, pool, openings, candidates, leaving, h
             fate = COPY if taken[stamp] else TAKEN
             taken[stamp] = True
         if fate == TAKEN and candidates.version.shape[0] == 0 and was_there(kept.rows[s], now):
-            fate = KNOWN
+            fate = NO_READING
         readings.fate[i] = fate
         if fate != TAKEN or not candidates.read[i]:
             continue

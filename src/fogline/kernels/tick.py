@@ -361,7 +361,7 @@ def meet(live, rows, group, lists, ends, met, instances):
 
 
 @inner
-def settle(live, group, lists, ends, limits, pruned, room):
+def update_answer(live, group, lists, ends, limits, pruned, room):
     """The members' sums follow what came and went; open rows that are no longer known to be out are judged."""
     columns, used = live.columns, group.used
     if group.came > 0 or group.went > 0:
@@ -388,8 +388,8 @@ def settle(live, group, lists, ends, limits, pruned, room):
 
 
 @inner
-def settle_known(live, group, lists, ends):
-    """`settle` where every row is known. What could dominate an open row would do so surely: it is in."""
+def update_answer_of_points(live, group, lists, ends):
+    """`update_answer` where no row has a distribution. What could dominate an open row would do so surely: it is in."""
     columns = live.columns
     group.came = group.went = 0
     a, _ = waiting(columns, group, lists[DUE], lists[OPENED])
@@ -432,9 +432,9 @@ def _tick(uncertain, columns, sums, rest, row_uncertain, rows, work, limits, cha
         elif not todo.judge:
             group.left = MET
         elif distributed is None:
-            group.left = settle_known(live, group, lists, these.ends)
+            group.left = update_answer_of_points(live, group, lists, these.ends)
         else:
-            group.left = settle(live, group, lists, these.ends, bounds, these.pruned[g], these.scratch)
+            group.left = update_answer(live, group, lists, these.ends, bounds, these.pruned[g], these.scratch)
         if group.left == DONE and todo.report:
             found = lists[NEAR]
             group.changes = changed(live.columns, range(group.used), bounds.tolerance, found)

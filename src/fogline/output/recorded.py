@@ -24,7 +24,7 @@ from fogline.query import Query, as_text
 from fogline.results import Change, changes_of
 from fogline.rows.changes import of_query
 from fogline.rows.clock import as_instant, in_zone
-from fogline.story import Key, RowStory, Story, by_row, in_zone_of, replaced
+from fogline.story import RowKey, RowStory, Story, by_row, in_zone_of, replaced
 
 Row = Mapping[str, Any]
 
@@ -64,10 +64,10 @@ class _Recorded:
         times = [row["time"] for row in (*rows, *near)]
         return Story(self._until(at, times), tuple(found[:most]), rejected, bool(found), more or len(found) > most)
 
-    def _key(self, row: Row) -> Key:
+    def _key(self, row: Row) -> RowKey:
         return tuple(row[name] for name in self.query.by), row[self.query.id], row[self.query.arrived]
 
-    def _row(self, key: Key, changes: list[Change], near: Row | None, why: str | None, newer: Any) -> RowStory:
+    def _row(self, key: RowKey, changes: list[Change], near: Row | None, why: str | None, newer: Any) -> RowStory:
         """One row: as it is near the answer, unless something was reported of it since; else as was reported last."""
         last = changes[-1] if changes else None
         if near is not None and (last is None or not last.time > near["time"]):

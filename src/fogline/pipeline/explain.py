@@ -18,6 +18,7 @@ from fogline.engine.answer import ShownRows, standing
 from fogline.engine.ask import questions
 from fogline.engine.explain import explained
 from fogline.engine.live import LiveSet
+from fogline.engine.slots import row_means
 from fogline.kernels.states import IN, OUT
 from fogline.pipeline.names import NEAR, NEXT, near_schema, next_schema
 from fogline.pipeline.plan import Plan
@@ -210,5 +211,5 @@ def _cells(live: LiveSet, which: Ints, query: Query) -> Floats:
     signs = np.array(query.signs)
     s, c, (n, d) = live.slots, live.slots.uncertain, (len(which), len(signs))
     ends = np.sort(np.stack((c.lo[which] * signs, c.hi[which] * signs)) + 0.0, axis=0)
-    means = s.means(np.repeat(which, d), np.tile(np.arange(d), n)).reshape(n, d) * signs + 0.0
+    means = row_means(c, which) * signs + 0.0
     return np.stack((query.plausible(s.raw[which]), ends[0], ends[1], means), axis=2).reshape(n, 4 * d)
