@@ -6,22 +6,34 @@ are never enumerated.
 
 A row surely dominates another if and only if its worst instance dominates the other's best one. Worst and best are the
 ends of the present distributions. A row's box may be wider; what boxes show holds whatever is learnt later.
+
+What a tie means stands in `compare` alone, and of probabilities in the difference above.
 """
 
 from __future__ import annotations
 
 from fogline.kernels.compile import inner, kernel
 
+BEHIND, EVEN, AHEAD = 0, 1, 2  # worse somewhere; as good everywhere; nowhere worse, and better somewhere
+
+
+@inner
+def compare(so_far, x, y):
+    """How a row compares with another: `so_far` (EVEN or AHEAD), then in one attribute more, with x beside y."""
+    if not x >= y:  # also true for NaN: an unknown value never dominates
+        return BEHIND
+    return AHEAD if x > y else so_far
+
 
 @kernel
 def dominates(a, i, b, k):
-    """Does row i of `a` (., d) dominate row k of `b` (., d): nowhere worse, somewhere better?"""
-    better = False
+    """Does row i of `a` (., d) dominate row k of `b` (., d)?"""
+    found = EVEN
     for j in range(a.shape[1]):
-        if not a[i, j] >= b[k, j]:  # also true for NaN: an unknown value never dominates
+        found = compare(found, a[i, j], b[k, j])
+        if found == BEHIND:
             return False
-        better |= a[i, j] > b[k, j]
-    return better
+    return found == AHEAD
 
 
 @inner
@@ -72,13 +84,12 @@ def write_ends(uncertain, c, ends):
 @inner
 def surely_dominates_other(uncertain, g, others, o):
     """`surely_dominates` for rows in two different sets of columns."""
-    better = False
+    found = EVEN
     for j in range(uncertain.lo.shape[1]):
-        a, b = low_end(uncertain, g, j), high_end(others, o, j)
-        if not a >= b:
+        found = compare(found, low_end(uncertain, g, j), high_end(others, o, j))
+        if found == BEHIND:
             return False
-        better |= a > b
-    return better
+    return found == AHEAD
 
 
 @inner

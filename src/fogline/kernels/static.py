@@ -20,7 +20,7 @@ import numpy as np
 
 from fogline.arrays import Flags, Floats, Ints, Sums, UncertainRows, Words
 from fogline.kernels.compile import inner, kernel
-from fogline.kernels.dominance import dominates, dominates_row
+from fogline.kernels.dominance import AHEAD, BEHIND, EVEN, compare, dominates, dominates_row
 from fogline.kernels.instances import (
     ROOM,
     dominates_instances,
@@ -109,12 +109,12 @@ def point_tree(points, which):
 @inner
 def is_above(points, i, others, o, strictly):
     """Is row i of `points` nowhere smaller than row o of `others` and, if `strictly`, somewhere greater?"""
-    if strictly:
-        return dominates(points, i, others, o)
+    found = EVEN
     for j in range(points.shape[1]):
-        if not points[i, j] >= others[o, j]:  # also true for NaN
+        found = compare(found, points[i, j], others[o, j])
+        if found == BEHIND:
             return False
-    return True
+    return found == AHEAD or not strictly
 
 
 @inner
@@ -247,25 +247,14 @@ def dominated(by, corners, order, begin):
 def near_of(lows, highs, o, others, near):
     """Which front o is in, and how many of `others` dominate it under some values: these are put into `near`.
 
-    lows, highs (n, d): the ends of the rows' distributions. They are compared right here: most pairs end at once, and a
-    call would take longer than that.
+    lows, highs (n, d): the ends of the rows' distributions.
     """
-    d, m, front = lows.shape[1], 0, CERTAIN
+    m, front = 0, CERTAIN
     for g in others:
-        j = 0
-        while j < d and highs[g, j] >= lows[o, j]:
-            j += 1
-        if j < d or g == o:
-            continue
-        better, sure, surely_better = False, True, False
-        for i in range(d):
-            better |= highs[g, i] > lows[o, i]
-            sure &= lows[g, i] >= highs[o, i]
-            surely_better |= lows[g, i] > highs[o, i]
-        if better:
+        if g != o and dominates(highs, g, lows, o):
             near[m] = g
             m += 1
-            front = IMPOSSIBLE if sure and surely_better else min(front, OPEN)
+            front = IMPOSSIBLE if dominates(lows, g, highs, o) else min(front, OPEN)
     return front, m
 
 

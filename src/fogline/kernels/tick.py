@@ -60,7 +60,7 @@ from fogline.arrays import (
 )
 from fogline.kernels.admit import admit, count_up, dominate
 from fogline.kernels.compile import inner, kernel
-from fogline.kernels.dominance import dominates, low_end, surely_dominates, surely_dominates_other, write_ends
+from fogline.kernels.dominance import dominates, surely_dominates, surely_dominates_other, write_ends
 from fogline.kernels.instances import scratch_of
 from fogline.kernels.judge import judge, words_of
 from fogline.kernels.states import (
@@ -203,23 +203,11 @@ def arrived_at(arrived, expires, now, times):
     return row[:m], at[:m]
 
 
-@inner
-def can_dominate(best, uncertain, o):
-    """Is the corner best[1] at least as good as o's worst one, and better somewhere?"""
-    better = False
-    for j in range(best.shape[1]):
-        x = low_end(uncertain, o, j)
-        if not best[1, j] >= x:
-            return False
-        better |= best[1, j] > x
-    return better
-
-
 @kernel
 def release(live, which):
     """What the rows `which` may have kept out is to be judged again: they are not what they were."""
     uncertain, columns = live.uncertain, live.columns
-    ends = np.empty((2, uncertain.lo.shape[1]))
+    ends, worst = np.empty((2, uncertain.lo.shape[1])), np.empty((2, uncertain.lo.shape[1]))
     for g in which:
         write_ends(uncertain, g, ends)
         word = columns.word_hi[g]
@@ -228,10 +216,11 @@ def release(live, which):
                 columns.state[o] == OUT
                 and columns.until[o] > -np.inf
                 and covers(word, columns.word_lo[o], live.fence)
-                and dominates(ends[1:], 0, uncertain.lo, o)
-                and can_dominate(ends, uncertain, o)
+                and dominates(ends, 1, uncertain.lo, o)
             ):
-                columns.until[o] = -np.inf
+                write_ends(uncertain, o, worst)
+                if dominates(ends, 1, worst, 0):
+                    columns.until[o] = -np.inf
 
 
 @kernel

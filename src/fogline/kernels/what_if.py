@@ -24,7 +24,19 @@ import numpy as np
 
 from fogline.arrays import Floats, Ints, Scratch
 from fogline.kernels.compile import inner, kernel
-from fogline.kernels.dominance import dominates, dominates_point, high_end, low_end, share, surely_dominates, write_ends
+from fogline.kernels.dominance import (
+    AHEAD,
+    BEHIND,
+    EVEN,
+    compare,
+    dominates,
+    dominates_point,
+    high_end,
+    low_end,
+    share,
+    surely_dominates,
+    write_ends,
+)
 from fogline.kernels.instances import (
     ROOM,
     breaks_of,
@@ -50,7 +62,6 @@ CLOSE = 1e-12  # what differs by less is alike: the first counts
 NEVER, FROM, ABOVE = 0, 1, 2  # a row flips at no value; it is in from that value on; it is in above that value
 GONE = 1e-18  # an instance of so little weight is given up
 UNIT = 2.0**-40  # expected numbers are summed in this fixed point: the same bits in any order
-BEHIND, EVEN, BETTER = 0, 1, 2  # see `elsewhere`
 
 
 class Why(NamedTuple):
@@ -248,16 +259,14 @@ def weights_of(uncertain, c, j):
 
 @inner
 def elsewhere(uncertain, g, o, j):
-    """Is g, in all attributes but j, surely as good as o (EVEN), and somewhere better (BETTER)? Else BEHIND."""
-    out = EVEN
+    """Does g, in all attributes but j, surely dominate o (AHEAD), or is it as good (EVEN)? Else BEHIND."""
+    found = EVEN
     for i in range(uncertain.lo.shape[1]):
         if i != j:
-            worst, best = low_end(uncertain, g, i), high_end(uncertain, o, i)
-            if not worst >= best:
-                return BEHIND
-            if worst > best:
-                out = BETTER
-    return out
+            found = compare(found, low_end(uncertain, g, i), high_end(uncertain, o, i))
+            if found == BEHIND:
+                break
+    return found
 
 
 # --- Why is a row in, or out? -----------------------------------------------------------------------------------------
@@ -416,7 +425,7 @@ def others_flip(uncertain, g, j, o, inside, others, threshold, then):
         v = uncertain.value[first + k]
         stands = then[k] > threshold
         if threshold < 0.0:
-            stands = not (others or (rest != BEHIND and (v > best or (v == best and rest == BETTER))))
+            stands = not (others or (rest != BEHIND and compare(rest, v, best) == AHEAD))
         if inside and not stands and k > 0:
             return k
         if not inside and stands and k < count - 1:
@@ -505,7 +514,7 @@ def first_free(uncertain, o, j, near, breaks):
         rest = elsewhere(uncertain, g, o, j)
         if rest != BEHIND:
             at = gap_of(breaks, low_end(uncertain, g, j))
-            out = max(out, 2 * at + (2 if rest == BETTER else 1))
+            out = max(out, 2 * at + (2 if rest == AHEAD else 1))
     return out
 
 
@@ -667,11 +676,11 @@ def surely_dominated_then(uncertain, o, opened, changes):
                 chance = 0.0
                 for k in range(weight.shape[0]):
                     v = uncertain.value[first + k]
-                    if v > best or (v == best and rest == BETTER):
+                    if compare(rest, v, best) == AHEAD:
                         chance += weight[k]
                 add_expected(changes, g, j, chance)
             worst = low_end(uncertain, g, j)
-            up_to[j] = max(up_to[j], worst if rest == BETTER else np.nextafter(worst, -np.inf))
+            up_to[j] = max(up_to[j], worst if rest == AHEAD else np.nextafter(worst, -np.inf))
     for j in range(d):
         if is_gap(uncertain, o, j):
             first, weight = uncertain.start[o, j], weights_of(uncertain, o, j)
