@@ -1,9 +1,10 @@
-"""How much do two threads gain on one large group?
+"""What do sorting and two threads gain on one large group?
 
-    python -m benchmarks.threads
+    python -m benchmarks.threads --rows 20000
 
-One anti-correlated group in one process (`Monitor`), the same batches with one thread and with several, one after the
-other in turns; medians, and whether answers are the same. Compare rates of one run only.
+One anti-correlated group in one process (`Monitor`), the same batches the short way, sorted by one thread, and sorted
+by several (`fogline.engine.bulk`), one after the other in turns; medians, and whether answers are the same. Compare
+rates of one run only. `bulk.ROWS` is where the second begins to gain.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ import numpy as np
 import pyarrow as pa
 
 import fogline as fl
-from fogline.engine.bulk import VARIABLE
+from fogline.engine import bulk
+
+NEVER = 10**12  # rows
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rows", type=int, default=20_000, help="in a batch, which is one tick")
     parser.add_argument("--window", type=int, default=10, help="batches")
@@ -32,23 +35,26 @@ def main() -> None:
         attributes={f"a{j}": "max" for j in range(asked.d)}, id="id", time="t", lifetime=asked.window, alpha=0.5
     )
     random = np.random.default_rng(3)
-    monitors = {number: fl.Monitor(query) for number in (1, asked.threads)}
-    seconds: dict[int, list[float]] = {number: [] for number in monitors}
+    ways = {"the short way": (1, NEVER), "sorted": (1, 0), f"sorted, {asked.threads} threads": (asked.threads, 0)}
+    monitors = {name: fl.Monitor(query) for name in ways}
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
     for k in range(asked.window + asked.batches):
         rows = anti(random, asked.rows, asked.d, k)
         answers = []
-        for number in sorted(monitors, reverse=bool(k % 2)):
-            os.environ[VARIABLE] = str(number)
+        for name in [*ways][:: 1 if k % 2 else -1]:
+            number, bulk.ROWS = ways[name]
+            os.environ[bulk.VARIABLE] = str(number)
             began = perf_counter()
-            monitors[number].advance(k, rows, every="batch")
+            monitors[name].advance(k, rows, every="batch")
             took = perf_counter() - began
-            seconds[number] += [took] if k >= asked.window else []
-            answers.append(monitors[number].answer())
-        assert answers[0].equals(answers[1]), "the answers differ"
-    one, several = (median(seconds[number]) for number in (1, asked.threads))
-    live = next(iter(monitors[1].groups.values())).live
-    print(f"{asked.rows:,} rows a batch, d = {asked.d}, {live.alive:,} live, {len(live.members()):,} in the answer")
-    print(f"1 thread {one * 1e3:,.0f} ms, {asked.threads} threads {several * 1e3:,.0f} ms: {one / several:.2f}x")
+            seconds[name] += [took] if k >= asked.window else []
+            answers.append(monitors[name].answer())
+        assert all(each.equals(answers[0]) for each in answers), "the answers differ"
+    stats = monitors["sorted"].stats()
+    print(f"{asked.rows:,} rows a batch, d = {asked.d}, {stats['live']:,} live, {stats['answer']:,} in the answer")
+    first = median(next(iter(seconds.values())))
+    for name, each in seconds.items():
+        print(f"{name}: {median(each) * 1e3:,.1f} ms, {first / median(each):.2f}x")
 
 
 def anti(random: np.random.Generator, n: int, d: int, tick: int) -> pa.Table:

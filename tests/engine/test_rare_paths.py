@@ -52,6 +52,18 @@ def test_many_rows_at_once_are_compared_by_sorted_columns_with_the_same_answer(s
         run(stream, resume)
 
 
+def test_sorted_columns_serve_few_attributes_and_then_many_in_one_process(monkeypatch):
+    monkeypatch.setattr(bulk, "ROWS", 1)
+    rng = np.random.default_rng(5)
+    for d in (3, 8, 5):  # the fence of a word of eight fields is more than a signed integer holds
+        query = fl.Query(attributes={f"a{j}": "max" for j in range(d)}, id="id", time="t", last=60)
+        monitor = fl.Monitor(query)
+        for t in range(3):
+            values = dict(zip(query.attributes, rng.random((d, 40)).tolist(), strict=True))
+            monitor.advance(t, {"id": [*range(40 * t, 40 * t + 40)], "t": [t] * 40, **values})
+            monitor.check()
+
+
 @trying(300)
 @given(streams(), st.sampled_from([1, 2, 5, 50]), st.sampled_from([WORK, 0, 100, 1000]))
 def test_a_bracketed_row_is_flagged_and_on_the_right_side_of_alpha(stream, limit, work):

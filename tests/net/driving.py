@@ -21,12 +21,14 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import fogline as fl
+from fogline.engine import bulk, live
 from tests.net.streams import NAMES, Row, Stream
 
 Record = dict[str, Any]  # sections of what an engine reported: see `monitor`, `run`, `table`
@@ -530,7 +532,9 @@ def recorded(stream: Stream, engine: str) -> Record:
     """What an engine reports of a stream; what the net knows of a restored monitor is what it knows of another."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        try:
-            return ENGINES[engine](stream)
+        large, many = (256, 256) if stream.mode in ("large", "crowded") else (bulk.ROWS, live.MANY)
+        try:  # streams of hundreds of rows go the way of large ticks
+            with patch.object(bulk, "ROWS", large), patch.object(live, "MANY", many):
+                return ENGINES[engine](stream)
         except fl.FoglineError as error:
             return {"error": f"{type(error).__name__}: {error}"}

@@ -1,7 +1,8 @@
 """How is a large tick worked out, and how do several threads share the work?
 
 It takes the steps of `kernels.tick`. Those that take long are cut into shares (`kernels.shares`), and boxes and rows
-are sorted first. What comes of it does not depend on the number of shares.
+are sorted first. That pays from some ten thousand rows on (`python -m benchmarks.threads`); fewer go the short way.
+What comes of it does not depend on the way, nor on the number of shares.
 
 One thread works, unless FOGLINE_THREADS or an engine (on Spark `spark.task.cpus`) allows more. A loop is cut into as
 many shares as there are threads; each share is a compiled call that leaves Python's lock. Threads are started when they
@@ -42,7 +43,9 @@ if TYPE_CHECKING:
     from fogline.engine.live import ManyLiveSets
 
 NOT_SCREENED: Floats = np.empty(0)
-ROWS = 256  # a tick of fewer rows goes the short way
+ROWS = (
+    32_768  # arriving rows, times threads, for which it pays to sort: with a few hundred it took 2 to 10 times as long
+)
 VARIABLE = "FOGLINE_THREADS"
 MOST_THREADS = 1_024  # threads: more are a slip of the pen, and no system starts them
 T = TypeVar("T")
@@ -64,6 +67,11 @@ def threads() -> int:
     if not given.isdecimal() or len(given) > len(str(MOST_THREADS)) or not 1 <= int(given) <= MOST_THREADS:
         raise FoglineError(f"{VARIABLE} is {given[:40]!r}; it must be a whole number, from 1 to {MOST_THREADS:,}.")
     return int(given)
+
+
+def large(n: int) -> bool:
+    """Does it pay to sort so many arriving rows, and those that are there, before they are compared?"""
+    return n * threads() >= ROWS
 
 
 def cuts(n: int, shares: int) -> list[tuple[int, int]]:
@@ -96,7 +104,7 @@ def meet(live: ManyLiveSets, rows: Batch, coming: Arrivals) -> tuple[Batch, Arri
     slots = live.slots
     slots.make_room(rows)
     if coming.screened[0]:
-        boxes = Boxes(*kernels.boxes_for(slots.live_arrays(), coming))
+        boxes = _whole(kernels.boxes_for(slots.live_arrays(), coming), slots.fence)
         which = np.arange(len(rows.arrived))
     else:
         until, boxes = _admitted(live, coming)
@@ -139,7 +147,8 @@ def _admitted(live: ManyLiveSets, rows: Arrivals) -> tuple[Floats, Boxes]:
     """What has expired leaves. Until when each row is surely dominated, and the boxes of all."""
     slots = live.slots
     there, used = slots.live_arrays(), slots.used
-    boxes, best, some = kernels.begin(there, rows, slots.work[WENT], slots.groups)
+    found, best, some = kernels.begin(there, rows, slots.work[WENT], slots.groups)
+    boxes = _whole(found, slots.fence)
     among_rows, among_live = _sorted(
         (boxes.lo, boxes.word_lo, some), (there.uncertain.lo, there.columns.word_lo, np.arange(used))
     )
@@ -192,6 +201,11 @@ def arrivals_of(
     """Rows as kernels see them; screened: None: of no group."""
     screened = np.zeros(max(len(begin) - 1, 0), np.bool_) if screened is None else screened
     return Arrivals(rows.uncertain, rows.arrived, rows.expires, rows.raw, until, origin, begin, screened)
+
+
+def _whole(found: Boxes, fence: np.uint64) -> Boxes:
+    """Boxes as a kernel returns them: its words are plain integers then, and the fence may be too large for one."""
+    return Boxes(*found)._replace(fence=fence)
 
 
 def _sorted(*boxes: tuple[Floats, Words, Ints]) -> list[SortedCorners]:

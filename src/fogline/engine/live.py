@@ -64,7 +64,7 @@ SHADOWED = ("max_corner", "min_corner", "guard", "joint")  # kept out for life: 
 COMPACT_FROM = 64  # fewer slots than this are not worth closing gaps for
 WASTE = 2  # gaps are closed when there are so many slots for each row
 MOST_EXACT = 1_000_000  # instances of a row; the probability of a row of more may be bracketed
-MANY = 256  # rows to judge at once for which it pays to sort the others first
+MANY = 1_024  # rows to judge at once for which it pays to sort the others first, and to judge equal ones once
 WIDTH = 1e-3  # a bracket narrower than this is narrow enough, …
 WORK = 4_000_000  # … and no more is done for it: looks at a dominator in a box, half a second or so
 COUNTED = ("spatial", "forgotten", "evaluations", "imputed", "revised")  # fields of a group's record
@@ -152,7 +152,7 @@ class ManyLiveSets:
         """
         s, end, began = self.slots, 0, None
         work = Work(which, now, judge=self.on_judged is None, report=report, met=False)
-        if len(rows.arrived) >= bulk.ROWS and len(self._all) == 1 and work.judge:
+        if len(self._all) == 1 and work.judge and bulk.large(len(rows.arrived)):
             s.of.now[:] = now
             rows, coming = bulk.meet(self, rows, coming)
             work = work._replace(judge=False, met=True)
@@ -198,7 +198,7 @@ class ManyLiveSets:
         s.make_room(rows, coming.begin)
         group = np.repeat(self._all, np.diff(coming.begin))
         some = np.unique(group[bounds])
-        if len(self._all) == 1 and len(rows.arrived) >= bulk.ROWS:
+        if len(self._all) == 1 and bulk.large(len(rows.arrived)):
             stay, until, needed = bulk.screen(self, coming)
         else:
             stay, until, needed = kernels.screen(s.all_arrays(), coming, some)
