@@ -3,7 +3,7 @@
     python -m benchmarks.soak [--minutes 60] [--engine embedded] [--core 0] [--share 0.7] [--plots docs/results/soak]
 
 First the most that `fogline run` takes is measured, over files that are all there. Then a process writes a file every
-second, at a share of that, and removes files that are older than three lifetimes; `fogline run --follow --keep` reads
+second, at a share of that, and removes files that are older than three lifetimes; `fogline run --follow` reads
 them. Every ten seconds: memory of the driver, the JVM and the Python workers (proportional set size), bytes and files
 of the output with its checkpoint; from health: rows, seconds and live rows of each batch. Every `--checks` minutes and
 at the end the answer is compared with that of a fresh monitor over the rows of the window alone. In the middle there
@@ -136,7 +136,7 @@ def soaked(root: Path, asked: argparse.Namespace, rate: int) -> dict[str, Any]:
     writer = subprocess.Popen([sys.executable, "-c", WRITER, str(place / "in"), str(rate), *plan(asked)])
     while not any((place / "in").glob("*.parquet")):
         sleep(0.1)
-    process = started(root, command(root, asked, "soak", "--follow", "--keep", str(KEEP)), "soak")
+    process = started(root, command(root, asked, "soak", "--follow", "--keep-batches", str(KEEP)), "soak")
     began, marks = time(), [asked.checks * 60 * k for k in range(1, int(asked.minutes / asked.checks) + 1)]
     looks, checks = [], []
     batches: dict[int, dict[str, float]] = {}

@@ -265,6 +265,7 @@ class Batch(NamedTuple):
     known: Floats  # (n, u) what imputers keep of a row, to be asked later; NaN = missing
     uncertain: UncertainRows
     version: Ints | None = None  # (n,) orders rows of one id and one time; None: there are no versions
+    kept: Objects | None = None  # (n,) of each row a tuple of what else comes along (`rows.kept`); None: nothing does
 
     def part(self, which: Any) -> Batch:
         """Some of the rows (a slice or indices); the pools are shared, not copied."""
@@ -276,6 +277,7 @@ class Batch(NamedTuple):
             self.known[which],
             self.uncertain.part(which),
             None if self.version is None else self.version[which],
+            None if self.kept is None else self.kept[which],
         )
 
 
@@ -328,6 +330,7 @@ class Delta(NamedTuple):
     reason: Ints  # (n,) why it left, see REASONS
     dominator: Any = None  # (n,) the id of the row that surely beats it, if that is why; None: so it is of none
     dominator_time: Floats | None = None  # (n,) the arrival of that row; NaN: there is none
+    kept: Any = None  # (n,) tuples of what else comes along, or an Arrow array of structs; None: nothing does
 
 
 def objects(values: Sequence[Any]) -> Objects:

@@ -66,6 +66,18 @@ class Queries(Mapping[str, Query]):
         return self._all(lambda query: query.names)
 
     @property
+    def kept(self) -> tuple[str, ...]:
+        """The other columns that come along for any of them."""
+        shown = {*self.by, *self.names}
+        return tuple(name for name in self._all(lambda query: query.kept) if name not in shown)
+
+    def keeping(self, there: Iterable[str]) -> Queries:
+        """The same queries; those that keep all columns name them: see `Query.keeping`."""
+        attributes = {*self.names}  # of the others, too: those come out as numbers
+        others = [name for name in there if name not in attributes]
+        return Queries({name: query.keeping(others) for name, query in self.items()})
+
+    @property
     def expires(self) -> str | None:
         """A column with expiries, if any has one."""
         return next((query.expires for query in self.values() if query.expires is not None), None)
@@ -201,11 +213,11 @@ def _check_roles(queries: Mapping[str, Query]) -> None:
         found: list[tuple[str, Iterable[str | None]]] = [("an attribute", query.names), ("a group", query.by)]
         found += [("the id", [query.id]), ("the time", [query.time])]
         found += [("the expiry", [query.expires]), ("the version", [query.version]), ("a removal", [query.gone_column])]
-        for role, columns in found:
+        for role, columns in [*found, ("kept", query.kept)]:
             for column in columns:
                 if column is None:
                     continue
-                if column.lower() == QUERY and role in ("an attribute", "a group", "the id", "the time"):
+                if column.lower() == QUERY and role in ("an attribute", "a group", "the id", "the time", "kept"):
                     raise QueryError(
                         f"query {name!r}: its column {column!r} would collide with the column {QUERY!r} that outputs "
                         "of several queries add; give it another name in the source."
@@ -216,6 +228,8 @@ def _check_roles(queries: Mapping[str, Query]) -> None:
                         f"the column {column!r} of query {name!r} would collide with the {end} of {attribute!r} that "
                         "outputs add; give it another name in the source."
                     )
+                if role == "kept":  # another query may make something of it
+                    continue
                 before, other = roles.setdefault(column, (role, name))
                 if before != role:
                     raise QueryError(

@@ -15,7 +15,7 @@ import numbers
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from decimal import Decimal
 from functools import lru_cache
@@ -109,6 +109,9 @@ class Query:
     """A row is in the answer when the probability that no other beats it is above this."""
     by: Sequence[str] = ()
     """One independent skyline per combination of these columns."""
+    keep: Sequence[str] | bool = ()
+    """Other columns of a row that come along into answers and changes, as they came; True or 'all': every column that
+    holds single values."""
     limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Plausible values; what lies outside is treated, and shown, as missing …"""
     outside: Literal["missing", "reject"] = "missing"
@@ -123,6 +126,7 @@ class Query:
         put("attributes", MappingProxyType(attributes_of(self.attributes)))
         put("by", names_of(self.by))
         put("carry", names_of(self.carry))
+        put("keep", keep_of(self.keep))
         put("lifetime", length_of(self.lifetime))
         put("remember_removed", length_of(self.remember_removed))
         put("gone", gone_of(self.gone))
@@ -145,7 +149,19 @@ class Query:
     def columns(self) -> frozenset[str]:
         """The columns that it looks at."""
         own = (self.id, self.time, self.expires, self.gone_column, self.version)
-        return frozenset((*self.by, *self.names, *(name for name in own if name is not None)))
+        return frozenset((*self.by, *self.names, *self.kept, *(name for name in own if name is not None)))
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The other columns that come along, by name; of `keep=True` none is known before rows are seen."""
+        return () if self.keep is True else tuple(self.keep or ())
+
+    def keeping(self, there: Iterable[str]) -> Query:
+        """The same query; where it keeps all columns, it names them: those of `there` that it has no other use for."""
+        if self.keep is not True:
+            return self
+        shown = {self.id, self.time, *self.by, *self.names}
+        return replace(self, keep=tuple(name for name in there if name not in shown))
 
     @property
     def arrived(self) -> str:
@@ -217,7 +233,7 @@ class Query:
         `source` and `name`, which commands read, may be there too.
         """
         try:
-            values = read_document(path, names=("id", "time", "expires", "by", "gone", "version", "carry"))
+            values = read_document(path, names=("id", "time", "expires", "by", "keep", "gone", "version", "carry"))
         except FileNotFoundError:
             raise QueryError(f"there is no query file {str(path)!r}.") from None
         except yaml.YAMLError as error:
@@ -225,6 +241,7 @@ class Query:
         if isinstance(values, dict):
             values.pop("source", None)
             values.pop("name", None)
+            values |= {"keep": True} if values.get("keep") == "true" else {}  # a text, as names of columns are
         return cls.from_dict(values)
 
     def to_dict(self) -> dict[str, Any]:
@@ -240,6 +257,7 @@ class Query:
         plain |= {"carry": list(self.carry)} if self.carry else {}
         plain |= {"alpha": self.alpha}
         plain |= {"by": list(self.by)} if self.by else {}
+        plain |= {"keep": True if self.keep is True else list(self.kept)} if self.keep else {}
         plain |= {"limits": {name: list(pair) for name, pair in self.limits.items()}} if self.limits else {}
         plain |= {"outside": self.outside} if self.outside != "missing" else {}
         plain |= {"max_sensors": self.max_sensors} if self.max_sensors != MAX_SENSORS else {}
@@ -385,6 +403,15 @@ def names_of(given: Any) -> tuple[Any, ...]:
     return tuple(given or ())
 
 
+def keep_of(given: Any) -> tuple[Any, ...] | bool:
+    """The columns that come along: their names, or True for all others.
+
+    >>> keep_of("room"), keep_of("all"), keep_of(None)
+    (('room',), True, ())
+    """
+    return True if given is True or given == "all" else names_of(given or ())
+
+
 def gone_of(given: Any) -> str | Mapping[str, tuple[str, ...]] | None:
     """The column that removes an id where it is true; or a column and its values, as texts, that do.
 
@@ -466,22 +493,35 @@ def check_columns(query: Query) -> None:
             used = f", which is the {roles[name]}" if isinstance(name, str) and name in roles else ""
             raise QueryError(f"{role} names a column of its own, not {quoted(name)}{used}.")
         roles |= {} if name is None else {name: f"column of {role}"}
-    _refuse_taken(query, roles)
+    _check_kept(query, {name: role for role, names in named for name in names})
+    _refuse_taken(query, dict.fromkeys(query.kept, "keep") | roles)
+
+
+def _check_kept(query: Query, shown: Mapping[str, str]) -> None:
+    """Kept columns are others than those that come out anyway (`shown`: their roles), in whatever case."""
+    known = {name.lower(): name for name in shown}
+    for name in query.kept:
+        if not isinstance(name, str) or not name:
+            raise QueryError(f"keep names columns, so it has texts, not {quoted(name)}; or it is 'all'.")
+        if name in shown:
+            raise QueryError(f"keep names {name!r}, which comes out anyway, as {shown[name]}; leave it out of keep.")
+        if (other := known.setdefault(name.lower(), name)) != name or query.kept.count(name) > 1:
+            raise QueryError(f"keep names {name!r} beside {other!r}; names of columns differ in more than their case.")
 
 
 def _refuse_taken(query: Query, roles: Mapping[str, str]) -> None:
     """No column that comes out is called as one that outputs add, in whatever case: SQL makes no difference."""
     added = ADDED | {f"{name}.{each}".lower() for name in query.names for each in RANGE}
-    shown = [query.id, *query.by, *query.names]
+    shown = [query.id, *query.by, *query.kept, *query.names]
     if query.arrived == query.time:
         shown.append(query.time)
     else:
         added.add(ARRIVED)
     for name in shown:
-        if name.lower() in (added if name in query.attributes else added | _OF_CELLS):
+        if name.lower() in (added if name in query.attributes or name in query.kept else added | _OF_CELLS):
             raise QueryError(
                 f"the column {name!r} ({roles[name]}) would collide with the column {name.lower()!r} that outputs add; "
-                "give it another name in the source."
+                f"give it another name in the source{', or do not keep it' if name in query.kept else ''}."
             )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from html import escape
 from typing import Any, Literal, NamedTuple
@@ -49,6 +49,8 @@ class Change:
     pipeline 'begun anew': its group's clock had run ahead, and its rows come again or are held."""
     beaten_by: tuple[Any, Any] | None = None
     """The id and the arrival of the row that surely beats it; of several the first in that order."""
+    kept: Mapping[str, Any] = field(default_factory=dict)
+    """Other columns that come along with the row: see `Query.keep`."""
 
 
 def changes_of(rows: Iterable[Mapping[str, Any]], query: Query) -> list[Change]:
@@ -65,6 +67,7 @@ def changes_of(rows: Iterable[Mapping[str, Any]], query: Query) -> list[Change]:
             attributes={name: row[name] for name in query.names},
             reason=row.get("reason"),
             beaten_by=None if row.get("beaten_by_time") is None else (row["beaten_by"], row["beaten_by_time"]),
+            kept={name: row[name] for name in query.kept if name in row},
         )
         for row in rows
     ]

@@ -92,7 +92,7 @@ def run(
     explain: bool = False,
     files_per_batch: int | None = None,
     max_rows_per_batch: int | None = None,
-    keep: int | None = None,
+    keep_batches: int | None = None,
     max_live: int | None = None,
     max_state: int | str | None = None,
     when_full: str = STOP,
@@ -112,9 +112,9 @@ def run(
     again by the next call.
 
     `max_live`, `max_state`: how many live rows one group may have, and how many bytes ("2GB"); `when_full`: "stop" or
-    "warn". `keep`: changes, rejects and health older than so many batches are removed. `report` is called after each
-    batch with what was done so far, `remark` with what the user should read; by default that is logged, as a warning of
-    the logger "fogline". The other options are those of `fogline.spark.run`.
+    "warn". `keep_batches`: changes, rejects and health older than so many batches are removed. `report` is called after
+    each batch with what was done so far, `remark` with what the user should read; by default that is logged, as a
+    warning of the logger "fogline". The other options are those of `fogline.spark.run`.
 
     >>> import tempfile, pathlib, fogline as fl
     >>> folder = pathlib.Path(tempfile.mkdtemp())
@@ -142,7 +142,7 @@ def run(
         lateness,
         ahead,
         idle,
-        keep=keep,
+        keep_batches=keep_batches,
         hindsight=hindsight,
         engine=EMBEDDED,
         sinks=places,

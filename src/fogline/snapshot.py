@@ -45,7 +45,10 @@ def save_monitor(monitor: Monitor) -> bytes:
         "scores": to_plain(monitor.intake.scored),
         "groups": [save_group(group) for group in monitor.groups.values()],
     }
-    arrays = join_groups(list(monitor.groups.values()), len(monitor.query.names), monitor.kinds.id)
+    kinds = monitor.kinds
+    arrays = join_groups(list(monitor.groups.values()), len(monitor.query.names), kinds.id, kinds.kept)
+    if kinds.kept:
+        arrays["kept_kind"] = as_bytes([], pa.struct([(name, kind or pa.null()) for name, kind in kinds.kept]))
     for k, kind in enumerate(monitor.kinds.by):
         arrays[f"by_{k}"] = as_bytes([key[k] for key in monitor.groups], kind)
     arrays["time_kind"] = as_bytes([], monitor.kinds.time or pa.null())
@@ -133,4 +136,6 @@ def _restore_groups(monitor: Monitor, header: dict[str, Any], arrays: Arrays) ->
     kinds = [from_bytes(arrays[name])[1] for name in ("shown_kind", "version_kind", "time_kind")]
     kinds += [id_kind, *(kind for _, kind in by)]
     monitor.shown, version, time, names, *keyed = (None if pa.types.is_null(kind) else kind for kind in kinds)
-    monitor.kinds = Kinds(time, names, tuple(keyed), version)
+    kept = from_bytes(arrays["kept_kind"])[1] if "kept_kind" in arrays else ()
+    seen = tuple((field.name, None if pa.types.is_null(field.type) else field.type) for field in kept)
+    monitor.kinds = Kinds(time, names, tuple(keyed), version, seen)

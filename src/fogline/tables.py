@@ -34,9 +34,10 @@ from fogline.repository.history import History, read_history
 from fogline.repository.repository import Repository, must_be_repository
 from fogline.results import Dominator, Explanation, ImputedCell, UncertainRow
 from fogline.rows.cells import Measure, Reasons, measure, read_cells
+from fogline.rows.kept import singles
 from fogline.rows.names import Kinds, grouped
 from fogline.rows.reader import Decoded, Reader
-from fogline.rows.table import Frame, opened, table_of, usual_table
+from fogline.rows.table import Frame, RowSource, opened, table_of, usual_table
 
 ALPHA = 0.5
 ROW, WHY = "row", "why"
@@ -480,7 +481,7 @@ def _read(plain: pa.Table, query: Query, repository: Repository | None) -> Decod
     """The rows in numbers; their ids are their positions."""
     count = pa.array(np.arange(plain.num_rows))
     numbered = plain.append_column(_ROW, count).append_column(_TIME, pa.array(np.zeros(plain.num_rows, np.int64)))
-    fields = {name: value for name, value in query.to_dict().items() if name not in WINDOWS}
+    fields = {name: value for name, value in query.to_dict().items() if name not in (*WINDOWS, "keep")}
     fields |= {"id": _ROW, "time": _TIME, "last": max(1, plain.num_rows)}
     also = None if repository is None else repository.determinants
     return Reader(Query.from_dict(fields), also=also).read(numbered, Kinds())
@@ -558,4 +559,7 @@ def _shown(plain: pa.Table, query: Query, read: Decoded, judged: Judged) -> pa.T
     columns |= {"probability": judged.probability, "probability_error": judged.within}
     raw = np.ascontiguousarray(query.plausible(read.raw[rows]).T)
     columns |= {name: pa.array(values, mask=np.isnan(values)) for name, values in zip(query.names, raw, strict=True)}
+    names = query.keeping(singles(plain.schema)).kept
+    source = RowSource(plain, names) if names else read.source
+    columns |= {name: source.require(name, "column to keep").take(pa.array(rows)) for name in names}
     return pa.table(columns)

@@ -86,7 +86,7 @@ MODES = {
     "hindsight, lateness": Case(QUERY, sensors(8), {"lateness": 2}, learnt, files=3),
     "several queries": Case(SEVERAL, sensors(8), {}, learnt, files=3),
     "spilled": Case(APPENDED, lambda: readings(60, 1), {"explain": True}, files=3),
-    "copied": Case(APPENDED, lambda: readings(60, 1), {"keep": 1}, files=5),
+    "copied": Case(APPENDED, lambda: readings(60, 1), {"keep_batches": 1}, files=5),
 }
 
 

@@ -48,7 +48,7 @@ def driven() -> Scenario:
     for the disk; between, the batch is put into the output."""
 
     def output_in(root: Path) -> Output:
-        config = RunConfig("in", str(root / "out"), QUERY, explain=True, keep=2)
+        config = RunConfig("in", str(root / "out"), QUERY, explain=True, keep_batches=2)
         output = Output(LocalFolder(root / "out"), config)
         output.folder.compaction.block = 2
         return output

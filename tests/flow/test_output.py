@@ -98,7 +98,7 @@ def in_order(table: pa.Table) -> list[dict]:
 
 
 def output_in(place: LocalFolder, block: int = 3, keep: int | None = None) -> Output:
-    output = Output(place, RunConfig("in", str(place.root), QUERY, keep=keep))
+    output = Output(place, RunConfig("in", str(place.root), QUERY, keep_batches=keep))
     output.folder.compaction.block = block
     return output
 

@@ -222,7 +222,7 @@ OTHER_RUNS: dict[str, Any] = {
     "repository": None,
     "hindsight": None,
 }
-MAY_CHANGE = {"stream", "output", "query", "idle", "moved", "keep", "options", "topic", "accepts", "successor"}
+MAY_CHANGE = {"stream", "output", "query", "idle", "moved", "keep_batches", "options", "topic", "accepts", "successor"}
 MAY_CHANGE |= {"formers", "limits", "keeps"}  # what keeps its batches elsewhere is another list of sinks
 MAY_CHANGE |= {"imputer"}  # the plan names it: state of another one is refused
 
@@ -291,5 +291,5 @@ def test_a_run_goes_on_with_no_other_repository_and_with_no_other_hindsight(tmp_
 
 def test_a_run_may_be_silent_for_longer_and_keep_fewer_batches_when_it_goes_on(tmp_path):
     case = RUNS["append"]
-    examples.resumed(KEPT / "run-append-3", tmp_path, case, idle=1000, keep=1)
+    examples.resumed(KEPT / "run-append-3", tmp_path, case, idle=1000, keep_batches=1)
     assert read_answer(LocalFolder(tmp_path / "out"), "out").num_rows

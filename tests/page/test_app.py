@@ -185,6 +185,24 @@ def test_of_several_queries_each_has_its_own_answer_and_rows_are_counted_once(tm
     assert len(of(browser, "/api/answer?at=1")["members"]) == 3
 
 
+def test_rows_of_the_answer_have_what_the_query_keeps_as_texts(tmp_path):
+    query = fl.Query(
+        attributes={"heat": "max", "air": "min"}, id="sensor", time="t", lifetime=9, keep=["room", "floor"]
+    )
+    run = Writer(tmp_path, query, Kinds(pa.int64(), pa.string(), kept=(("room", pa.string()), ("floor", pa.int64()))))
+    run.batch(
+        1,
+        [
+            enter("a", 1, 1.0, heat=30.0) | {"room": HOSTILE, "floor": 3},
+            enter("b", 1, 0.75, heat=3.0) | {"floor": None},
+        ],
+    )
+    browser = client(tmp_path)
+    assert of(browser, "/api/about")["queries"][0]["kept"] == ["room", "floor"]
+    assert [row[7] for row in of(browser, "/api/answer")["members"]] == [[HOSTILE, "3"], [None, None]]
+    assert [row[7] for row in of(browser, "/api/answer?at=1")["members"]] == [[HOSTILE, "3"], [None, None]]
+
+
 def test_only_the_newest_row_of_an_id_is_there_where_newer_rows_replace_others(tmp_path):
     query = fl.Query(attributes={"heat": "max", "air": "min"}, id="sensor", time="t", latest=True)
     run = Writer(tmp_path, query)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import wraps
 from inspect import Parameter, signature
 from pathlib import Path
@@ -327,18 +328,17 @@ def given(text: str) -> GivenQuery:
     return GivenQuery(Path(path), name.strip())
 
 
-def queries_of(texts: list[str]) -> Asked:
-    """The query, or several by their names; one alone has none, unless it is stated."""
+def queries_of(texts: list[str], keep: Sequence[str] = ()) -> Asked:
+    """The query, or several by their names; one alone has none, unless it is stated. `keep`: see `_loaded`."""
     from fogline.queries import Queries
-    from fogline.query import Query
 
     found = [given(text) for text in texts]
     if len(found) == 1 and found[0].name is None:
-        return Query.load(found[0].path)
+        return _loaded(found[0].path, keep)
     named: dict[str, Query] = {}
     paths: dict[str, Path] = {}
     for path, stated in found:
-        query, name = Query.load(path), stated or name_in(path)
+        query, name = _loaded(path, keep), stated or name_in(path)
         if name in named:
             raise QueryError(
                 f"two queries are called {name!r}: {str(paths[name])!r} and {str(path)!r}; give one another name, "
@@ -346,6 +346,16 @@ def queries_of(texts: list[str]) -> Asked:
             )
         named[name], paths[name] = query, path
     return Queries(named)
+
+
+def _loaded(path: Path, keep: Sequence[str]) -> Query:
+    """The query of a file; `keep`: columns that come along beside those that it states, or `all`."""
+    from fogline.query import Query
+
+    query = Query.load(path)
+    if not keep or query.keep is True:
+        return query
+    return replace(query, keep=True if "all" in keep else tuple(dict.fromkeys((*query.kept, *keep))))
 
 
 def one_of(texts: list[str], command: str) -> Query:

@@ -106,6 +106,13 @@ def run(
     ] = None,
     max_rows_per_batch: MaxRows = None,
     keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Also write this column of each row, e.g. room. May be repeated; `all` writes every column.",
+        ),
+    ] = None,
+    keep_batches: Annotated[
         int | None,
         typer.Option(
             help="Delete changes, rejects and health older than this many batches (default: keep all).", min=1
@@ -176,7 +183,7 @@ def run(
         from fogline.runs.start import ready, wait_for_files
 
         known = None if repository is None else repository_at(repository, settings(), memory)
-        asked, options = queries_of(query), stated()
+        asked, options = queries_of(query, keep or ()), stated()
         output, sinks = where_to(stream, output, to or [], checkpoint)
         if known is not None or hindsight:
             for name, one in each_of(asked).items():
@@ -192,7 +199,12 @@ def run(
         must_exist(stream)
         engine = engine_for(engine, stream, output, master, memory, settings())
         clocks = number_or_text(lateness), number_or_text(ahead), number_or_text(idle)
-        about: dict[str, Any] = {"moved": moved, "keep": keep, "hindsight": hindsight, "options": options}
+        about: dict[str, Any] = {
+            "moved": moved,
+            "keep_batches": keep_batches,
+            "hindsight": hindsight,
+            "options": options,
+        }
         about |= {"sinks": sinks, "keeps": checkpoint is None, "accepts": accept_repository}
         about |= {"explain": explain, "limits": limits()}
         must_be_one_limit(engine, files_per_batch, max_rows_per_batch)

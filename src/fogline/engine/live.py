@@ -294,6 +294,8 @@ class ManyLiveSets:
         s.pool = copy_sharing(uncertain, np.arange(n), s.uncertain, 0, s.pool, unshared(s.d), s.shared)
         s.distributed = s.distributed or bool((uncertain.start != ONE).any())
         s.raw[:n], s.id[:n], s.known[:n] = rows.raw, rows.id, rows.known
+        if rows.kept is not None:
+            s.keep(slice(n), rows.kept)
         s.columns.instances[:n], s.columns.within[:n] = s.instances_of(uncertain), 0.0
         s.recode(uncertain)
 

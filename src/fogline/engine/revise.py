@@ -152,4 +152,5 @@ def _join(a: Batch, b: Batch) -> Batch:
         np.concatenate((a.raw, b.raw)),
         np.concatenate((a.known, b.known)),
         uncertain,
+        kept=None if a.kept is None or b.kept is None else np.concatenate((a.kept, b.kept)),
     )

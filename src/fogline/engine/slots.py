@@ -32,6 +32,7 @@ from fogline.arrays import (
     Ints,
     LiveArrays,
     ManyLiveArrays,
+    Objects,
     Sums,
     UncertainRows,
     empty_rows,
@@ -108,6 +109,7 @@ class Slots:
         self.id: NDArray[Any] = np.empty(0, object)  # or the numbers of rows, where ids lie elsewhere
         self.known: Floats = np.empty((0, known))  # what imputers keep of a row
         self.raw: Floats = np.empty((0, d))  # as it came
+        self.kept: Objects | None = None  # what else comes along with each row; None: nothing has
         self.columns = Columns(**{name: np.empty(0, kind) for name, kind in TYPES.items()})
         self.uncertain: UncertainRows = self._room_for_rows(0, 16)
         self.work: Ints = np.empty((6, 0), np.int64)  # lists that a tick works with: see `arrays.CAME`
@@ -201,7 +203,10 @@ class Slots:
     def again(self, which: Ints) -> Batch:
         """Some rows on their way in once more."""
         c, uncertain = self.columns, dense(self.uncertain, which, self.shared)
-        return Batch(self.id[which], c.arrived[which], c.expires[which], self.raw[which], self.known[which], uncertain)
+        kept = None if self.kept is None else self.kept[which]
+        return Batch(
+            self.id[which], c.arrived[which], c.expires[which], self.raw[which], self.known[which], uncertain, kept=kept
+        )
 
     def instances_of(self, uncertain: UncertainRows) -> Ints:
         """How many instances these rows have; 0 for too many to keep sums for."""
@@ -225,8 +230,9 @@ class Slots:
         change, reason, probability, within = changes
         names, c = _as_they_lie if names is None else names, self.columns
         delta = Delta(
-            time, names(self.id[slot], None), c.arrived[slot], change, probability, within, self.raw[slot], reason
-        )
+            time, names(self.id[slot], None), c.arrived[slot], change, probability, within, self.raw[slot], reason,
+            kept=None if self.kept is None else self.kept[slot],
+        )  # fmt: skip
         if dominator is None or not (named := dominator >= 0).any():  # nearly always
             return delta
         there = np.where(named, dominator, slot)
@@ -280,6 +286,8 @@ class Slots:
         )
         self.columns = Columns(*(moved(column, n, new, old) for column in self.columns))
         self.id, self.raw, self.known = (moved(each, n, new, old) for each in (self.id, self.raw, self.known))
+        if self.kept is not None:
+            self.kept = moved(self.kept, n, new, old)
         self._lay_work(n, new, old)
 
     def _lay_work(self, n: int, new: Ints, old: Ints) -> None:
@@ -320,7 +328,15 @@ class Slots:
             self.id[new] = rows.id[source]
             if self.known.shape[1]:
                 self.known[new] = rows.known[source]
+            if rows.kept is not None:
+                self.keep(new, rows.kept[source])
             named[:] = used
+
+    def keep(self, slots: Any, kept: Objects) -> None:
+        """What else comes along with the rows in these slots."""
+        if self.kept is None:
+            self.kept = np.empty(len(self.raw), object)
+        self.kept[slots] = kept
 
     def pack_sums(self) -> None:
         """Close the gaps that former members left among the sums."""
@@ -344,6 +360,7 @@ class Slots:
         self.pool = copy_sharing(old, order, self.uncertain, 0, len(self.lists.value), self.shared, self.shared)
         self.columns = Columns(*(longer(column[order], size) for column in self.columns))
         self.id, self.raw, self.known = (longer(each[order], size) for each in (self.id, self.raw, self.known))
+        self.kept = None if self.kept is None else longer(self.kept[order], size)
         self._lay_work(size, NO_SLOTS, NO_SLOTS)
         self.groups["room"], self.groups["used"], self.groups["named"] = size, len(order), len(order)
         self.look_at_order()

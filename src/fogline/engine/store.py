@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fogline.arrays import Batch, Ints, UncertainRows, empty_rows, objects, unshared
+from fogline.arrays import Batch, Ints, Objects, UncertainRows, empty_rows, objects, unshared
 from fogline.engine.group import Group, WindowGroup
 from fogline.engine.latest import LatestGroup
 from fogline.engine.live import COUNTED, ManyLiveSets
@@ -27,18 +27,20 @@ from fogline.kernels.states import DOMINATED, IN, OUT
 from fogline.kernels.tick import living_slots
 from fogline.kernels.uncertain import copy_sharing
 from fogline.query import Query
+from fogline.rows.kept import Kept, as_structs, from_structs
 from fogline.saved import Arrays, table_as_bytes, table_from_bytes
 
 COLUMNS = ("arrived", "expires", "until", "reported", "state", "counted", "probability", "within")
-NAMES = ("id", "newest_id", "queue_id", "marker_id")  # the columns that hold names
+NAMES = ("id", "newest_id", "queue_id", "marker_id", "kept")  # the columns that hold names, or what comes along
 GroupColumns = dict[str, Any]  # arrays, Arrow's for names
 
 
 # --- Live sets --------------------------------------------------------------------------------------------------------
 
 
-def save_live(live: ManyLiveSets) -> tuple[GroupColumns, dict[str, Ints], Any]:
-    """The columns of all groups but for ids, how many rows, values (`pools`) and sums each has, and the ids."""
+def save_live(live: ManyLiveSets) -> tuple[GroupColumns, dict[str, Ints], Any, Objects | None]:
+    """The columns of all groups but for ids; how many rows, values (`pools`) and sums each has; the ids; and what else
+    comes along with the rows (None: nothing does)."""
     s = live.slots
     slots, values, instances = living_slots(tuple(s.columns), s.groups, s.uncertain.start, s.uncertain.size, s.shared)
     group = np.repeat(np.arange(len(s.groups)), s.groups["used"])[s.columns.state[s.in_use()] > 0]
@@ -53,7 +55,7 @@ def save_live(live: ManyLiveSets) -> tuple[GroupColumns, dict[str, Ints], Any]:
     members = slots[instances > 0]
     at = ranges(s.columns.at[members], s.columns.instances[members])
     out |= {"logs": s.sums.logs[at], "zeros": s.sums.zeros[at], "raw": s.raw[slots], "known": s.known[slots]}
-    return out, sizes, s.id[slots]
+    return out, sizes, s.id[slots], None if s.kept is None else s.kept[slots]
 
 
 def fill_live(
@@ -62,6 +64,7 @@ def fill_live(
     saved: GroupColumns,
     sizes: dict[str, Ints],
     headers: Sequence[dict[str, Any]],
+    kept: Objects | None = None,
 ) -> None:
     """The inverse of `save_live`, for groups that are empty."""
     s, n = live.slots, len(ids)
@@ -70,7 +73,7 @@ def fill_live(
     cells["start"] = np.where(saved["start"] >= 0, saved["start"] + shift, saved["start"])
     s.groups["now"] = [each["now"] for each in headers]
     live.load(
-        Batch(ids, saved["arrived"], saved["expires"], saved["raw"], saved["known"], UncertainRows(**cells)),
+        Batch(ids, saved["arrived"], saved["expires"], saved["raw"], saved["known"], UncertainRows(**cells), kept=kept),
         sizes["rows"],
     )
     for name in COLUMNS:
@@ -124,20 +127,22 @@ def save_group(group: Group) -> dict[str, Any]:
     }
 
 
-def join_groups(groups: Sequence[Group], d: int, kind: pa.DataType | None) -> Arrays:
+def join_groups(groups: Sequence[Group], d: int, kind: pa.DataType | None, kept: Kept = ()) -> Arrays:
     """The columns of all groups, one after the other, for `saved.pack`."""
     return {
         name: table_as_bytes(pa.table({"values": each})) if isinstance(each, pa.Array) else each
-        for name, each in join_columns(groups, d, kind).items()
+        for name, each in join_columns(groups, d, kind, kept).items()
     }
 
 
-def join_columns(groups: Sequence[Group], d: int, kind: pa.DataType | None) -> GroupColumns:
-    """The same, with names as Arrow arrays."""
+def join_columns(groups: Sequence[Group], d: int, kind: pa.DataType | None, kept: Kept = ()) -> GroupColumns:
+    """The same, with names as Arrow arrays. `kind`: the type of ids; `kept`: names and types of what comes along."""
     parts = [save_live(group.live) for group in groups] or [save_live(ManyLiveSets(d, 0.5))]
-    out: GroupColumns = {name: np.concatenate([each[name] for each, _, _ in parts]) for name in parts[0][0]}
-    out |= {kind: np.concatenate([size[kind] for _, size, _ in parts])[: len(groups)] for kind in ("pools", "sums")}
-    out["id"] = pa.array([each for _, _, ids in parts for each in ids], kind)
+    out: GroupColumns = {name: np.concatenate([each[0][name] for each in parts]) for name in parts[0][0]}
+    out |= {each: np.concatenate([part[1][each] for part in parts])[: len(groups)] for each in ("pools", "sums")}
+    out["id"] = pa.array([each for part in parts for each in part[2]], kind)
+    if kept:
+        out["kept"] = pa.concat_arrays([as_structs(part[3], len(part[2]), kept) for part in parts])
     if latest := [group for group in groups if isinstance(group, LatestGroup)]:
         return out | join_latest(latest, kind)
     out["newest_id"] = pa.array([each for group in groups for each in _newest_ids(group)], kind)
@@ -167,6 +172,7 @@ def split_columns(
 ) -> list[Group]:
     """The inverse of `join_columns`."""
     ids = objects(arrays["id"].to_pylist())
+    kept = from_structs(arrays["kept"]) if "kept" in arrays else None
     latest = LatestArrays(arrays) if "guard" in arrays else None
     newest, queued = ([] if latest else arrays[name].to_pylist() for name in ("newest_id", "queue_id"))
     groups: list[Group] = []
@@ -179,7 +185,7 @@ def split_columns(
         own |= {name: arrays[name][pools] for name in POOLS}
         own |= {name: arrays[name][sums] for name in ("logs", "zeros")}
         sizes = {"rows": np.array([header["rows"]]), "pools": np.array([values])}
-        fill_live(group.live, ids[rows], own, sizes, [header])
+        fill_live(group.live, ids[rows], own, sizes, [header], None if kept is None else kept[rows])
         group.late, group.expired_on_arrival = header["late"], header["expired_on_arrival"]
         group.newest = header["newest"]
         if isinstance(group, LatestGroup):

@@ -274,8 +274,9 @@ class _Call:
         """The rows `which` (None: all), imputed."""
         rows, id = self.rows, objects(self.ids(which))
         if which is None:
-            return Batch(id, rows.arrived, rows.expires, rows.raw, known, uncertain)
-        return Batch(id, rows.arrived[which], rows.expires[which], rows.raw[which], known, uncertain)
+            return Batch(id, rows.arrived, rows.expires, rows.raw, known, uncertain, kept=rows.kept)
+        kept = None if rows.kept is None else rows.kept[which]
+        return Batch(id, rows.arrived[which], rows.expires[which], rows.raw[which], known, uncertain, kept=kept)
 
     def count_stale(self) -> None:
         """Count the rows that are stale: there are none."""

@@ -20,7 +20,7 @@ from fogline.files.messages import MessageReader, Messages
 from fogline.files.options import Options
 from fogline.files.settled import Layout, Roles
 from fogline.kafka.client import Address, Config, for_librdkafka, refused_property
-from fogline.queries import Asked
+from fogline.queries import Asked, each_of
 from fogline.rows.cells import is_text
 from fogline.rows.clock import CLOCKS, ZONED, meant_by
 
@@ -42,7 +42,9 @@ def layout_of_topic(
     if clock not in (None, *CLOCKS):
         raise QueryError(f"clock is {clock!r}; it may be 'number' or 'timestamp'.")
     roles = Roles.of(query)
-    names = dict.fromkeys([*roles.names, *roles.times, *roles.numbers, *also])
+    if any(each.keep is True for each in each_of(query).values()):
+        raise QueryError("a topic does not show which columns it has; name those to keep: keep=['room', 'floor'].")
+    names = dict.fromkeys([*roles.names, *roles.times, *roles.numbers, *query.kept, *also])
     columns = pa.schema([(name, _kind_of(name)) for name in names])
     times = [name for name in (query.time, query.expires) if name is not None and is_text(columns.field(name).type)]
     meant = clock or ("timestamp" if options.time_format or options.zone else None) or meant_by(query, lateness)

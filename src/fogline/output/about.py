@@ -19,9 +19,11 @@ from fogline.errors import FoglineError, other_format
 from fogline.output.folder import Folder
 from fogline.pipeline.limits import FORGOTTEN, Full, GroupLimits, groups_in, is_near
 from fogline.pipeline.names import ABOUT, ALARMS
+from fogline.queries import Asked, asked_from
 from fogline.saved import opened, sealed
 
 FORMAT = 3  # of about.json, and of the columns of what lies beside it
+ASKED = "asked"  # the query with the names of all columns that it keeps, where it does not name them itself
 _FORMAT = "format"
 
 
@@ -39,6 +41,11 @@ def read_about(place: Folder) -> dict[str, Any] | None:
     if (found := about.get(_FORMAT, 1)) != FORMAT:
         raise FoglineError(other_format(f"{ABOUT} of the output", found, FORMAT, "choose another output"))
     return about
+
+
+def asked_in(about: Mapping[str, Any]) -> Asked:
+    """What the run answers; where it keeps all columns, with their names."""
+    return asked_from(about.get(ASKED, about["query"]))
 
 
 def zone_in(about: Mapping[str, Any]) -> str | None:

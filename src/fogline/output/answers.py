@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from fogline.errors import FoglineError
 from fogline.files.listing import absolute, is_local
 from fogline.impute.scores import Sums
-from fogline.output.about import read_about, read_alarms, zone_in
+from fogline.output.about import asked_in, read_about, read_alarms, zone_in
 from fogline.output.compaction import AnswerCheckpoint, add_scores, answer_checkpoints, read_answer_checkpoint
 from fogline.output.files import Held, KeptFile, counted, refuse_hole
 from fogline.output.folder import Folder, LocalFolder, again
@@ -33,7 +33,7 @@ from fogline.output.views import near_at, next_at
 from fogline.pipeline.limits import Full
 from fogline.pipeline.names import CHANGES, HEALTH, HERE, REJECTS
 from fogline.pipeline.rejects import kind_of_reason
-from fogline.queries import QUERY, Asked, asked_from, each_of
+from fogline.queries import QUERY, Asked, each_of
 from fogline.query import Query
 from fogline.rows.changes import answer_columns, answer_of, of_query, standing
 from fogline.rows.clock import as_instant, read_times
@@ -124,7 +124,7 @@ class OutputReader:
 
     def asked(self) -> Asked:
         """The query, or the queries by their names."""
-        return asked_from(self.about()["query"])
+        return asked_in(self.about())
 
     @property
     def zone(self) -> str | None:
@@ -209,7 +209,7 @@ class OutputReader:
             oldest = next(name for number, name in checkpoints if number >= newest.removed - 1)
             begin = read_answer_checkpoint(self.place, oldest, answer=False).until
             raise FoglineError(
-                f"the changes of {self.name!r} before {begin} have been removed (--keep); "
+                f"the changes of {self.name!r} before {begin} have been removed (--keep-batches); "
                 f"ask for an instant from there on, not for {at}."
             )
         return read_answer_checkpoint(self.place, checkpoints[chosen][1]) if chosen >= 0 else None

@@ -206,5 +206,5 @@ def _covers(held: Held, each: Range) -> bool:
 def _hole(output: str, kind: str, batch: int) -> HoleError:
     return HoleError(
         f"{output!r} is not whole: of batch {batch} the run has written a file in {kind}/, which is missing. Put back "
-        "a copy of it, or run the stream again with another output; to remove old batches, use --keep."
+        "a copy of it, or run the stream again with another output; to remove old batches, use --keep-batches."
     )

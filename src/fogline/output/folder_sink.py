@@ -116,6 +116,10 @@ _NONE = pa.table({})
 class BatchFolder:
     """The files of a run's batches in its folder."""
 
+    def ask(self, query: Asked) -> None:
+        """What the run answers, with the names of all columns that it keeps: known once its columns are."""
+        self.compaction.query = self.current.asked = query
+
     def __init__(self, folder: Folder, query: Asked, name: str, keep: int | None = None) -> None:
         self.folder, self.name = folder, name
         self.compaction = Compaction(folder, query, name, keep=keep)

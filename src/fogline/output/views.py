@@ -19,11 +19,11 @@ import pyarrow.parquet as pq
 
 from fogline.arrays import Flags, Ints
 from fogline.errors import FoglineError
-from fogline.output.about import read_about
+from fogline.output.about import asked_in, read_about
 from fogline.output.files import CHECKED, Held, KeptFile, batch_name, counted
 from fogline.output.folder import Folder, again
 from fogline.pipeline.names import NEAR, NEXT, WHY, near_schema, next_schema
-from fogline.queries import QUERY, Asked, Queries, asked_from, each_of
+from fogline.queries import QUERY, Asked, Queries, each_of
 from fogline.rows.changes import GroupKey
 from fogline.rows.names import Kinds
 
@@ -53,7 +53,7 @@ def _at(place: Folder, kind: str, batch: int | None, columns: Sequence[str] | No
             f"the run was made without --explain, so it has no {kind}/; run it again with --explain, into another "
             "output."
         )
-    asked = asked_from(about["query"])
+    asked = asked_in(about)
     return again(lambda: _read(place, kind, asked, batch, columns))
 
 

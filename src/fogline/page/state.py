@@ -83,13 +83,18 @@ def keys_of(table: pa.Table, query: Query, number: int) -> list[Row]:
 
 
 def members_of(table: pa.Table, query: Query, number: int) -> list[Row]:
-    """Rows of an answer: what names each, its probability, how far the truth may lie from that, and its values."""
+    """Rows of an answer: what names each, its probability, how far the truth may lie from that, its values, and if the
+    query keeps other columns, these as texts."""
     values = zip(*(numbers(table[name]) for name in query.names), strict=True)
     found = numbers(table["probability"]), numbers(table["probability_error"])
-    return [
+    rows = [
         [*key, probability, within, list(cells)]
         for key, probability, within, cells in zip(keys_of(table, query, number), *found, values, strict=True)
     ]
+    if query.kept:
+        for row, kept in zip(rows, zip(*(texts(table[name]) for name in query.kept), strict=True), strict=True):
+            row.append(list(kept))
+    return rows
 
 
 MOST = 2000  # points

@@ -22,13 +22,12 @@ from fogline.arrays import CHANGES as WORDS
 from fogline.arrays import LEAVE
 from fogline.errors import FoglineError
 from fogline.impute.scores import by_age, listed, wrongly_sure
-from fogline.output.about import zone_in
+from fogline.output.about import asked_in, zone_in
 from fogline.output.answers import News, OutputReader
 from fogline.output.folder import GoneError
 from fogline.page.state import EACH, NAMES, Point, Row, State, encoded, keys_of, kinds_of, members_of
 from fogline.page.views import Views
 from fogline.pipeline.names import CHANGES
-from fogline.queries import asked_from
 from fogline.query import Query
 
 SENT = 10_000  # rows of an answer that a browser is given, at most
@@ -96,7 +95,7 @@ class Follower:
 
     def _begin(self, news: News) -> list[Event]:
         """All that is there, for the first time."""
-        state = State(news.about, asked_from(news.about["query"]), alarms=len(self.output.alarms()))
+        state = State(news.about, asked_in(news.about), alarms=len(self.output.alarms()))
         state.add_changes([table for _, table in news.changes])
         for table in news.health:
             state.add_health(table)
@@ -210,6 +209,7 @@ class Follower:
                 "id": query.id,
                 "arrived": query.arrived,
                 "by": list(query.by),
+                "kept": list(query.kept),
                 "alpha": query.alpha,
                 "latest": query.latest,
             }

@@ -102,7 +102,7 @@ def _based(store: StateStore, key: KeyText, saved: bytes, mark: str | None, upda
 def _packed(plan: Plan, update: GroupUpdate) -> bytes:
     header, arrays = {"since": update.since, "until": update.until}, Arrays()
     if update.rows is not None:
-        named = update.rows._replace(columns=update.rows.columns.select([plan.query.id]))
+        named = update.rows._replace(columns=update.rows.columns.select([plan.query.id, *plan.query.kept]))
         arrays = to_arrays(named, plan.signs) | {"imputed": update.imputed}
     return to_value(header, arrays)
 

@@ -44,6 +44,7 @@ from fogline.pipeline.time_buckets import BucketStatistics, TimeBuckets
 from fogline.pipeline.watermark import HeardPair
 from fogline.query import Query
 from fogline.rows.cells import REAL
+from fogline.rows.kept import kept_of
 from fogline.rows.names import KeyText, without_sign_of_zero
 from fogline.rows.reader import Decoded
 from fogline.rows.table import joined as one_table
@@ -99,7 +100,8 @@ class RowBlock(NamedTuple):
     def batch(self, query: Query) -> Batch:
         """As the live set takes them."""
         names = self.names(query)
-        return Batch(names, self.arrived, self.expires, self.raw, self.known, self.uncertain, self.version)
+        kept = kept_of(self.columns, query)
+        return Batch(names, self.arrived, self.expires, self.raw, self.known, self.uncertain, self.version, kept)
 
     def removals(self, query: Query) -> Removals:
         """Of rows that all remove their ids, what there is to know."""

@@ -26,6 +26,7 @@ from fogline.query import Query, must_be_query
 from fogline.repository.repository import Repository
 from fogline.rows.cells import REAL, is_text
 from fogline.rows.clock import CLOCKS, INTEGER, STAMP, meant_by
+from fogline.rows.kept import Kept, kept_types, singles
 from fogline.rows.names import Kinds
 from fogline.rows.reader import Reader, life_of, remembered
 from fogline.rows.table import usual_schema
@@ -47,6 +48,7 @@ _OTHERWISE = (
     "moves_idle",
     "hindsight",
     "versions",
+    "kept",
     "explain",
     "views",
     "max_state",
@@ -78,6 +80,7 @@ class Plan:
     hindsight: bool | None = None  # whether gaps are revised by later readings; None: where that was learnt
     buckets: int = BUCKETS  # of sensors, and shards of groups: so many work in parallel; as long as a checkpoint lives
     versions: pa.DataType | None = None  # what versions are: whole numbers or timestamps; None: there are none
+    kept: Kept = ()  # names and types of what else comes along with a row
     formers: tuple[Former, ...] = ()  # the repositories that the run had before this one, the first one first
     explain: bool = False  # whether changes have the column `why`
     views: bool = False  # and whether near rows and cells to measure next are reported as well
@@ -101,6 +104,7 @@ class Plan:
         words |= {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _OTHERWISE}
         words |= {"clock": str(self.kind), "type of id": str(self.id)}
         words |= {"types of by": [str(each) for each in self.by]} if self.by else {}
+        words |= {"types of keep": [str(kind) for _, kind in self.kept]} if self.kept else {}
         if self.repository is not None:
             words["repository"] = self.repository.fingerprint
         if self.imputer is not None:
@@ -187,7 +191,7 @@ class Plan:
     @property
     def kinds(self) -> Kinds:
         """The types in which changes are reported."""
-        return Kinds(self.kind, self.id, self.by)
+        return Kinds(self.kind, self.id, self.by, kept=self.kept)
 
     @property
     def extra(self) -> tuple[str, ...]:
@@ -254,6 +258,7 @@ def make_plan(
         )
     if not isinstance(buckets, int) or buckets < 1:
         raise QueryError(f"buckets is {buckets!r}; sensors are dealt into a whole number of them, at least 1.")
+    query = query.keeping(singles(schema))
     schema = usual_schema(schema, query.columns)
     kind = _kind_of(query, Reader(query).read(_no_rows(schema), Kinds()).kinds.time, lateness, clock)
     life = life_of(query, kind)  # an error if the two do not fit
@@ -270,7 +275,8 @@ def make_plan(
     answers: Every = "tick" if every == "tick" else "batch"
     ids = schema.field(query.id).type
     plan = Plan(
-        query, kind, ids, types, answers, held, *how, explain=explain, views=views, max_state=max_state
+        query, kind, ids, types, answers, held, *how, kept_types(query, schema), explain=explain, views=views,
+        max_state=max_state,
     )  # fmt: skip
     _ = plan.chain  # imputers refuse what does not fit
     return with_formers(plan, formers)

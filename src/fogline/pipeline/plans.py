@@ -32,6 +32,7 @@ from fogline.queries import Asked, Queries
 from fogline.query import Query
 from fogline.repository.repository import Repository
 from fogline.rows.cells import REAL
+from fogline.rows.kept import singles
 from fogline.rows.reader import life_of
 
 
@@ -138,6 +139,13 @@ class Plans:
         return self._each(lambda plan: plan.begun)
 
     @property
+    def asked(self) -> Asked:
+        """What is asked, with the names of all columns that are kept."""
+        if not self.have_names:
+            return self.first.query
+        return Queries({str(name): plan.query for name, plan in self.named})
+
+    @property
     def first(self) -> Plan:
         """One of them, for what they all have."""
         return self.named[0].plan
@@ -205,7 +213,7 @@ def make_plans(
 ) -> Plans:
     """Plans for a stream of this schema, if the queries fit it and each other; `how`: as of `make_plan`."""
     found = {}
-    for name, query in Queries(queries).items():
+    for name, query in Queries(queries).keeping(singles(schema)).items():
         try:
             found[name] = make_plan(query, schema, ahead=ahead, **how)
         except FoglineError as error:

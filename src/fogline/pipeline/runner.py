@@ -80,7 +80,7 @@ def _regrouped(group: Group, was: Plan, plan: Plan, split: Split) -> Group:
     """The group with distributions of its own in place of bounds, and of lists that rows share."""
     group.live.reveal()
     slots = group.live.slots
-    arrays = join_groups([group], len(plan.query.names), plan.id)
+    arrays = join_groups([group], len(plan.query.names), plan.id, plan.kept)
     uncertain = dense(slots.uncertain, slots.alive())
     arrays |= {name: getattr(uncertain, name) for name in UncertainRows._fields}
     arrays["pools"] = np.array([len(uncertain.value)], np.int64)
@@ -401,7 +401,8 @@ class GroupRunner:
 
     def _joined(self, group: Group) -> tuple[dict[str, Any], Arrays]:
         """The inverse of `_split`."""
-        return {"group": save_group(group)}, join_groups([group], len(self.plan.query.names), self.plan.id)
+        plan = self.plan
+        return {"group": save_group(group)}, join_groups([group], len(plan.query.names), plan.id, plan.kept)
 
     def _write(
         self, key: KeyText, then: LoadedGroup, update: GroupUpdate | None, store: StateStore, *, forgotten: bool

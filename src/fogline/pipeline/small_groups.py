@@ -37,6 +37,7 @@ from fogline.pipeline.names import CHANGES, HEALTH
 from fogline.pipeline.plan import Plan
 from fogline.pipeline.report import Journal, health_table
 from fogline.pipeline.runner import GroupRunner
+from fogline.rows.kept import as_structs, structs_of
 from fogline.rows.names import KeyText, key_columns
 from fogline.rows.table import joined_column
 from fogline.saved import Arrays, table_as_bytes, table_from_bytes
@@ -46,7 +47,7 @@ VALUES = 8_192  # … and values of their distributions, and sums
 
 # Of which each group has how many: the columns that lie side by side.
 _OF = {
-    "rows": (*CELLS, *COLUMNS, "raw", "known", "id", "guard", "version"),
+    "rows": (*CELLS, *COLUMNS, "raw", "known", "id", "kept", "guard", "version"),
     "pools": POOLS,
     "sums": ("logs", "zeros"),
     "newest": ("newest_id",),
@@ -128,7 +129,7 @@ def fits(loaded: LoadedGroup) -> bool:
 def bundled(runner: GroupRunner, groups: Sequence[tuple[KeyText, LoadedGroup]]) -> Bundle:
     """Groups that fit as they lie in a bundle."""
     plan = runner.plan
-    columns = join_columns([each.group for _, each in groups], len(plan.query.names), plan.id)
+    columns = join_columns([each.group for _, each in groups], len(plan.query.names), plan.id, plan.kept)
     headers = [
         {"clock": each.clock, "timer": each.timer, "frontier": each.ahead.frontier, **save_group(each.group)}
         for _, each in groups
@@ -209,6 +210,7 @@ class _ManyTurns(NamedTuple):
     group: Ints  # of each row
     ids: pa.Array  # of the rows that are saved, then of those that arrive
     clocks: Floats  # of each group from now on
+    kept: pa.StructArray | None  # what else comes along with these rows, in the order of `ids`; None: nothing does
 
 
 def may_go_together(plan: Plan) -> bool:
@@ -290,7 +292,11 @@ def _call(plan: Plan, bundle: Bundle, come: Mapping[KeyText, Sequence[GroupRows]
     found_of = [sifted[k] for k in stay]
     clocks = np.maximum(before[stay], [each.newest for each in found_of])
     ids = joined_column([there.columns["id"], names], "id")
-    return _ManyTurns(there, [come[key] for key in there.keys], found_of, coming, group, ids, clocks)
+    kept = None
+    if plan.kept:
+        own = structs_of(rows.columns, plan.kept) if blocks else as_structs(None, 0, plan.kept)
+        kept = joined_column([there.columns["kept"], own], "kept")
+    return _ManyTurns(there, [come[key] for key in there.keys], found_of, coming, group, ids, clocks, kept)
 
 
 def _is_plain(found: Sifted, come: Sequence[GroupRows], clock: float) -> bool:
@@ -326,8 +332,10 @@ def _names(ids: pa.Array) -> Any:
 def _saved(runner: GroupRunner, call: _ManyTurns, groups: ManyLiveSets, expired: Ints) -> Bundle:
     """The groups as they are to lie."""
     was, rows = call.bundle, call.rows
-    columns, sizes, source = save_live(groups)
+    columns, sizes, source, _ = save_live(groups)
     columns["id"] = call.ids.take(pa.array(source))
+    if call.kept is not None:
+        columns["kept"] = call.kept.take(pa.array(source))
     newest = np.array([each["newest"] for each in was.headers], np.float64)
     np.maximum.at(newest, call.group, rows.arrived)
     columns["newest_id"], sizes["newest"] = _newest(call, newest)
@@ -404,4 +412,6 @@ def _columns(call: _ManyTurns, groups: ManyLiveSets, changes: Changes) -> Delta:
     def names(ids: Ints, hidden: Flags | None) -> pa.Array:
         return call.ids.take(pa.array(ids, mask=hidden))
 
-    return s.delta(first + changes["slot"], changes["time"], columns_of(changes), dominator, names)
+    slot = first + changes["slot"]
+    delta = s.delta(slot, changes["time"], columns_of(changes), dominator, names)
+    return delta if call.kept is None else delta._replace(kept=call.kept.take(pa.array(s.id[slot])))

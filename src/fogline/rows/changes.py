@@ -19,6 +19,7 @@ from fogline.queries import QUERY, Asked, Queries
 from fogline.query import LEAVING, Query
 from fogline.rows.cells import REAL
 from fogline.rows.clock import as_instant, write_times
+from fogline.rows.kept import shown
 from fogline.rows.names import Kinds
 
 GroupKey = tuple[Any, ...]  # the values by which rows are grouped
@@ -62,7 +63,7 @@ class Tables:
         probability, error, *attributes = [values.slice(k * n, n) for k in range(len(numbers))]
         columns = [
             times.slice(0, n), *by, _names(changes.id, kinds.id), times.slice(n, n), change, probability, error,
-            reason, *self._beaten_by(changes, kinds), *attributes,
+            reason, *self._beaten_by(changes, kinds), *attributes, *shown(changes.kept, n, kinds.kept),
         ]  # fmt: skip
         return pa.Table.from_arrays(columns, schema=self.schema)
 
@@ -111,7 +112,8 @@ def change_schema(query: Query, kinds: Kinds) -> pa.Schema:
     head += [(query.id, kinds.id or pa.null()), (query.arrived, time), ("change", pa.string())]
     tail = [("probability", pa.float64()), ("probability_error", pa.float64())]
     tail += zip(LEAVING, (pa.string(), kinds.id or pa.null(), time), strict=True)
-    return pa.schema([*head, *tail, *((name, pa.float64()) for name in query.names)])
+    tail += [(name, pa.float64()) for name in query.names]
+    return pa.schema([*head, *tail, *((name, kind or pa.null()) for name, kind in kinds.kept)])
 
 
 def answer_of(changes: Iterable[pa.Table], query: Asked, at: Any = None) -> pa.Table:
@@ -132,7 +134,7 @@ def answer_of(changes: Iterable[pa.Table], query: Asked, at: Any = None) -> pa.T
 def answer_columns(asked: Asked) -> list[str]:
     """The columns of an answer; of several queries, the name of the query first."""
     head = [QUERY] if isinstance(asked, Queries) else []
-    return [*head, *asked.by, asked.id, asked.arrived, "probability", "probability_error", *asked.names]
+    return [*head, *asked.by, asked.id, asked.arrived, "probability", "probability_error", *asked.names, *asked.kept]
 
 
 def of_query(rows: pa.Table, name: str) -> pa.Table:
@@ -177,9 +179,13 @@ def last_changes(reported: pa.Table, query: Query) -> pa.Table:
 def _joined(deltas: list[Delta]) -> Delta:
     """The changes of several groups or ticks, one after the other."""
     columns = dict(zip(Delta._fields, zip(*deltas, strict=True), strict=True))
-    columns = {name: each for name, each in columns.items() if name not in ("time", "dominator", "dominator_time")}
+    seldom = ("time", "dominator", "dominator_time", "kept")
+    columns = {name: each for name, each in columns.items() if name not in seldom}
     time = np.repeat([delta.time for delta in deltas], [len(delta.change) for delta in deltas])
     found = Delta(time, **{name: np.concatenate(each) for name, each in columns.items()})
+    if any(delta.kept is not None for delta in deltas):
+        kept = [np.full(len(each.change), None) if each.kept is None else each.kept for each in deltas]
+        found = found._replace(kept=np.concatenate(kept))
     if all(delta.dominator is None for delta in deltas):
         return found
     dominators: list[Any] = [

@@ -53,6 +53,7 @@ class Kinds:
     id: pa.DataType | None = None
     by: tuple[pa.DataType | None, ...] = ()
     version: pa.DataType | None = None
+    kept: tuple[tuple[str, pa.DataType | None], ...] = ()  # of other columns that come along: see `rows.kept`
 
 
 def read_objects(

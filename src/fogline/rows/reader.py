@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import Batch, Flags, Floats, Ints, UncertainRows, objects
+from fogline.arrays import Batch, Flags, Floats, Ints, Objects, UncertainRows, objects
 from fogline.errors import QueryError, RowsError
 from fogline.kernels import arrow
 from fogline.kernels.arrow import BAD_NUMBER, BAD_WEIGHT, LISTS, NO_CLOCK, NUMBERS, OUTSIDE, REALS, STAMPS, WHOLES
@@ -21,6 +21,7 @@ from fogline.kernels.uncertain import all_within
 from fogline.query import Query, as_text, duration, is_number, shown_length
 from fogline.rows.cells import PAIRS, REAL, Reasons, is_missing, read_cells
 from fogline.rows.clock import INTEGER, Times, join_kinds, read_times, read_versions
+from fogline.rows.kept import read_kept
 from fogline.rows.names import Kinds, join_types, read_objects
 from fogline.rows.table import KnownSchema, RowSource, without_bad_bytes
 from fogline.show import quoted
@@ -48,6 +49,7 @@ class Decoded(NamedTuple):
     id: Sequence[Any] = ()  # (n,) where names are read, as of all below
     by: tuple[list[Any], ...] = ()  # one list per group column
     kinds: Kinds = Kinds()  # of the stream so far, these rows included
+    kept: Objects | None = None  # (n,) of each row a tuple of what else comes along; None: nothing does
 
     def row(self, i: int) -> Mapping[str, Any]:
         """A row as it came."""
@@ -73,7 +75,8 @@ class Decoded(NamedTuple):
         every = slice(None) if left is None else left
         id, uncertain = objects(self.id)[every], self.uncertain.part(every)
         none = np.empty((len(id), 0))
-        return Batch(id, self.arrived[every], self.expires[every], self.raw[every], none, uncertain)
+        kept = None if self.kept is None else self.kept[every]
+        return Batch(id, self.arrived[every], self.expires[every], self.raw[every], none, uncertain, kept=kept)
 
 
 class Once:
@@ -116,7 +119,7 @@ class Reader:
     def __init__(self, query: Query, clock: pa.DataType | None = None, also: Collection[str] | None = None) -> None:
         self.query, self.clock = query, clock
         self.asked = query.columns
-        self.columns = None if also is None else self.asked.union(also)
+        self.columns = None if also is None or query.keep is True else self.asked.union(also)
         limits = np.array([query.limits.get(name, (-np.inf, np.inf)) for name in query.names])
         self.oriented = np.array(query.signs), np.ascontiguousarray(limits[:, 0]), np.ascontiguousarray(limits[:, 1])
         self.layout: _Layout | None = None  # of the last batch whose attributes could be read as they lie
@@ -127,16 +130,22 @@ class Reader:
     def read(self, rows: Any, kinds: Kinds) -> Decoded:
         """Rows with their names; `kinds` are the types seen so far."""
         query, refused = self.query, Reasons()
-        source = without_bad_bytes(RowSource(rows, self.columns), self.asked, refused)
+        source = RowSource(rows, self.columns)
+        asked = self.asked if query.keep is not True else {*self.asked, *source.names}
+        source = without_bad_bytes(source, asked, refused)
         ids, id_kind = read_objects(source.require(query.id, "id column"), query.id, refused, kinds.id)
         keys, key_kinds = self._keys(source, kinds, refused) if query.by else ((), kinds.by)
         if None in ids:
             refuse(refused, np.array([each is None for each in ids]), f"the id {query.id!r} is missing")
         decoded = self.decode(source, kinds.time, refused, kinds.version)
-        found = decoded.kind, id_kind, key_kinds, decoded.version_kind
-        if found != (kinds.time, kinds.id, kinds.by, kinds.version):  # else: nothing new, as in most calls
-            kinds = Kinds(decoded.kind, join_types(kinds.id, id_kind, query.id), key_kinds, decoded.version_kind)
-        return decoded._replace(id=ids, by=keys, kinds=kinds)
+        kept, seen = None, kinds.kept
+        if query.keep:
+            removed = decoded.gone is not None and bool(decoded.gone.all())
+            kept, seen = read_kept(source, query, seen, sparse=removed)
+        found = decoded.kind, id_kind, key_kinds, decoded.version_kind, seen
+        if found != (kinds.time, kinds.id, kinds.by, kinds.version, kinds.kept):  # else: nothing new, as in most calls
+            kinds = Kinds(decoded.kind, join_types(kinds.id, id_kind, query.id), key_kinds, decoded.version_kind, seen)
+        return decoded._replace(id=ids, by=keys, kinds=kinds, kept=kept)
 
     def _keys(self, source: RowSource, kinds: Kinds, refused: Reasons) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """The columns that name the rows' groups, and their types."""

@@ -25,7 +25,7 @@ from fogline.files.options import Options
 from fogline.impute.own import ImputeFunction
 from fogline.impute.protocol import Imputer
 from fogline.kafka.client import TopicOptions
-from fogline.output.about import Alarms, read_about, write_about
+from fogline.output.about import ASKED, Alarms, read_about, write_about
 from fogline.output.files import counted
 from fogline.output.folder import Folder
 from fogline.output.folder_sink import BatchFolder, schemas_of
@@ -36,7 +36,7 @@ from fogline.pipeline.plan import BUCKETS
 from fogline.pipeline.plans import Plans
 from fogline.pipeline.rejects import kind_of_reason, rejected_for_gaps
 from fogline.pipeline.report import group_columns
-from fogline.queries import Asked, Queries, differing, differing_fields, each_of
+from fogline.queries import Asked, Queries, asked_from, differing, differing_fields, each_of
 from fogline.repository.repository import Repository
 from fogline.rows.changes import member_key, of_query
 from fogline.runs.spill import PIECES
@@ -174,7 +174,7 @@ class RunConfig:
     ahead: Any = "auto"
     idle: Any = "auto"  # it may differ when a run is resumed
     moved: bool = False  # the stream's folder has another path than before
-    keep: int | None = None  # batches whose changes are kept, at least; None: all
+    keep_batches: int | None = None  # batches whose changes are kept, at least; None: all
     hindsight: bool | None = None  # whether gaps are revised by later readings; None: where that was learnt
     options: Options = field(default_factory=Options)  # how files are read; what is not stated is looked for
     topic: TopicOptions | None = None  # how a topic of Kafka is read; None: as usual, or the stream is none
@@ -320,7 +320,7 @@ class Output:
         self.new = False  # whether this start has begun it
         self.closed = False  # since the last start
         self.alarms = Alarms(place)
-        self.folder = BatchFolder(place, config.query, config.output, config.keep)
+        self.folder = BatchFolder(place, config.query, config.output, config.keep_batches)
 
     @property
     def sinks(self) -> tuple[Sink, ...]:
@@ -329,7 +329,7 @@ class Output:
 
     def info(self, plan: Plans, last: int | None, remark: Callable[[str], None]) -> RunInfo:
         """What sinks may know of a run that has begun; `last`: the last batch that the engine has committed."""
-        query = self.config.query
+        query = plan.asked
         if self.config.sinks and len({each.latest for each in each_of(query).values()}) > 1:
             raise FoglineError(
                 "for some of the queries only the newest row of each id counts (latest), and for others all do: --to "
@@ -365,6 +365,8 @@ class Output:
         self.buckets = before.pop("buckets", None)
         refuse_other_engine(before.pop("engine", SPARK), self.config)
         self.mark = before.pop("mark", None)
+        if (asked := before.pop(ASKED, None)) is not None:
+            self.folder.ask(asked_from(asked))
         refuse_other_checkpoint(self.place, self.mark, self.config.output)
         if self.config.engine == SPARK:  # the embedded engine opens its checkpoint first
             refuse_old_checkpoint(self.place, _begun_by_spark(self.place), self.config.output)
@@ -391,13 +393,16 @@ class Output:
         self._same_stream(came)
         return shape
 
-    def begin(self, shape: dict[str, Any], buckets: int = BUCKETS) -> None:
-        """Remember what this run is about."""
+    def begin(self, shape: dict[str, Any], buckets: int = BUCKETS, asked: Asked | None = None) -> None:
+        """Remember what this run is about. `asked`: its query, with the names of all columns that it keeps."""
         self.buckets, self.mark, self.new = buckets, uuid4().hex, True
         self.place.clear(CHECKPOINT)  # no batch was begun: what lies there is of a start that failed
         self.place.put(MARK, json.dumps({"mark": self.mark}).encode())
         known = {"buckets": buckets, "shape": shape, "stream": absolute(self.config.stream), "mark": self.mark}
         known |= {REPOSITORIES: [entry_of(self.config.repository, 0)]}
+        if asked is not None and asked != self.config.query:
+            known |= {ASKED: asked.to_dict()}
+            self.folder.ask(asked)
         about = {**self.config.about(), "engine": self.config.engine, **known}
         write_about(self.place, about)
         self.resume()

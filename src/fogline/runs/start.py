@@ -145,7 +145,7 @@ class StreamRun:
             after = planned(moved(self.config))
             must_fit(plan, after)
         if shape is not None:
-            self.output.begin(shape, plan.buckets)
+            self.output.begin(shape, plan.buckets, plan.asked)
         self.open()
         self.output.closed = False
         begin_all(self.config.sinks, self.output.info(plan, self.last(), self.remark))

@@ -33,6 +33,7 @@ from fogline.impute.row import Rules
 from fogline.query import Query, must_be_query
 from fogline.repository.repository import Repository, must_be_repository
 from fogline.rows.cells import read_cells
+from fogline.rows.kept import singles
 from fogline.rows.names import read_objects
 from fogline.rows.table import RowSource
 from fogline.spark.connect import must_have_jvm
@@ -91,6 +92,9 @@ class TableQuestion:
         source.require(query.id, "id column")
         for name in query.by:
             read_objects(source.require(name, "group column"), name, {})
+        query = query.keeping(singles(to_arrow_schema(table, timezone="UTC")))
+        for name in query.kept:
+            source.require(name, "column to keep")
         for name in query.names:
             read_cells(source.require(name, "attribute"), name, {})
         head = [(name, table[name].dataType) for name in query.by] + [(query.id, table[query.id].dataType)]
@@ -98,6 +102,7 @@ class TableQuestion:
             ("probability", DoubleType()),
             ("probability_error", DoubleType()),
             *((name, DoubleType()) for name in query.names),
+            *((name, table[name].dataType) for name in query.kept),
         ]
         return StructType([StructField(name, kind) for name, kind in head + tail])
 
@@ -116,7 +121,9 @@ def ask(query: Query, repository: Repository | None, spark: SparkSession | None 
     if repository is None:
         return TableQuestion(query)
     Rules(repository, query)  # refuses a repository that does not fit
-    columns = frozenset({query.id, *query.by, *query.names, *repository.determinants})
+    if query.keep is True:
+        return TableQuestion(query, None, shared(repository, spark))
+    columns = frozenset({query.id, *query.by, *query.names, *query.kept, *repository.determinants})
     return TableQuestion(query, columns, shared(repository, spark))
 
 

@@ -11,8 +11,8 @@ export const query = () => model.about.queries[model.query];
 export const keyOf = (q, group, id, arrived) =>
   JSON.stringify([q, group, id, model.about.queries[q].latest ? null : arrived]);
 
-export function member([q, group, id, arrived, p, within, values]) {
-  return { key: keyOf(q, group, id, arrived), q, group, id, arrived, p, within, values, inside: true };
+export function member([q, group, id, arrived, p, within, values, kept = []]) {
+  return { key: keyOf(q, group, id, arrived), q, group, id, arrived, p, within, values, kept, inside: true };
 }
 
 function nearRow([q, group, id, arrived, inside, certainty, p, within, values, low, high, mean]) {

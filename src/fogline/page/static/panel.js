@@ -37,6 +37,7 @@ export function show(row, found) {
     found && !found.explain && !found.error ? needs("Why it is there") : null,
     found?.explain && !why ? make("p", {}, `The run has written down nothing of it: it is out, and not among the rows near the answer. To look at every row: fogline explain --replay STREAM --query QUERY --id '${row.id}'`) : null,
     row.values ? section("Values", table(["attribute", "value"], known)) : null,
+    row.kept?.length ? section("Other columns", table(["column", "value"], asked.kept.map((name, k) => [name, row.kept[k] ?? "–"]))) : null,
     lately(row, reached),
   );
 }
