@@ -153,10 +153,18 @@ def replacing_reasons_hold(changes: pa.Table, by: tuple[str, ...], before: Any, 
                 gone = (*group, row["id"]) in tick.removed
                 assert (row["reason"], *rival) == ("removed" if gone else "expired", None, None)
             elif not any(here[0] is cloud for cloud in before.get(group, ())):
-                assert (row["reason"], *rival) == ("replaced", None, None)
+                assert (row["reason"], *rival) == ("replaced", *surely_beaten_by(here[0], window))
             else:
                 why_it_left(row["id"], row["t"], window, row["reason"], rival)
         before = tick.windows
+
+
+def surely_beaten_by(cloud: Any, window: Any) -> tuple[Any, Any]:
+    """The first of the open rows that surely beat this one; (None, None): none does."""
+    sure = [g for g in window if g is not cloud and oracle.chance(g, cloud) == 1]
+    unbeaten = [g for g in sure if not any(oracle.chance(other, g) == 1 for other in window if other is not g)]
+    _, *first = min(((g.arrived, g.id, g.arrived) for g in unbeaten), default=(None, None, None))
+    return first[0], first[1]
 
 
 def why_it_left(name: Any, arrived: Any, window: Any, reason: str, rival: tuple[Any, Any]) -> None:
@@ -165,12 +173,10 @@ def why_it_left(name: Any, arrived: Any, window: Any, reason: str, rival: tuple[
     if not here:
         assert (reason, *rival) == ("expired", None, None)
         return
-    [cloud] = here
-    sure = [g for g in window if g is not cloud and oracle.chance(g, cloud) == 1]
-    unbeaten = [g for g in sure if not any(oracle.chance(other, g) == 1 for other in window if other is not g)]
-    if sure:
-        assert reason == "beaten", f"{name!r} left since it was {reason}, but {sure[0].id!r} surely beats it"
-        assert rival == min((g.id, g.arrived) for g in unbeaten if g.arrived == min(g.arrived for g in unbeaten))
+    first = surely_beaten_by(here[0], window)
+    if first != (None, None):
+        assert reason == "beaten", f"{name!r} left since it was {reason}, but {first[0]!r} surely beats it"
+        assert rival == first
     else:
         assert (reason, *rival) == ("less likely", None, None)
 

@@ -14,10 +14,14 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 import fogline as fl
+from fogline.output.answers import OutputReader
+from fogline.output.certainty import near_of, with_certainty
+from fogline.query import OF_CHANGES
 from fogline.runs.config import EMBEDDED, RunConfig
 from fogline.runs.embedded import Embedded
 from tests.net import driving, record
@@ -184,6 +188,13 @@ def test_skyline_with_a_query_shows_what_is_kept():
         fl.skyline(rows, fl.Query(**QUERY, keep=["rom"]))
 
 
+def test_an_answer_has_the_columns_of_changes_but_for_those_of_a_change_and_certainty_at_its_end():
+    monitor = fl.Monitor(fl.Query(**QUERY, by=["g"], keep=["room"]))
+    changes = monitor.advance([{"s": "a", "g": "x", "t": 1, "gas": 5, "room": "lab"}])
+    own = [name for name in changes.schema.names if name not in ("time", *OF_CHANGES)]
+    assert monitor.answer().schema.names == [*own, "certainty"]
+
+
 def test_a_change_as_a_value_has_what_is_kept():
     query = fl.Query(**QUERY, keep=["room"])
     table = fl.Monitor(query).advance([{"s": "a", "t": 1, "gas": 5, "room": "lab"}])
@@ -243,3 +254,20 @@ def test_many_small_groups_keep_what_their_rows_came_with(tmp_path):
     changes = driving.batches(tmp_path / "out" / "changes")
     assert len(changes) > 400
     assert all((row["note"], row["at"]) == came[row["g"], row["s"], row["t"]] for row in changes)
+
+
+@pytest.mark.parametrize("by", [[], ["g"]])
+def test_rows_that_are_only_possible_have_what_is_kept_in_a_run_that_explains(tmp_path, by):
+    query = fl.Query(**QUERY, keep=["room"], by=by)
+    history = [{"s": "a", "t": k, "g": "x", "gas": float(k % 9), "heat": k % 3} for k in range(60)]
+    rows = [{"s": "a", "t": 100, "g": "x", "gas": 5.0, "room": "lab"}]
+    rows += [{"s": "b", "t": 100, "g": "x", "gas": None, "room": "hall"}]
+    put(tmp_path / "in", 0, rows)
+    repository = fl.Repository.fit(history, query)
+    fl.run(tmp_path / "in", query, repository, output=tmp_path / "out", explain=True)
+    (row,) = pq.read_table(tmp_path / "out" / "near").filter(pc.field("s") == "b").to_pylist()
+    assert row["room"] == "hall"
+    reader = OutputReader(tmp_path / "out")
+    (shown,) = reader.shown().values()
+    found = with_certainty(shown, near_of(reader, None, None), "possible", None).rows
+    assert {row["s"]: row["room"] for row in found.to_pylist()} == {"a": "lab", "b": "hall"}

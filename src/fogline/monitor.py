@@ -145,7 +145,8 @@ class Monitor:
         Columns: `time`, the instant of the change; by…, the id and the row's own time under the query's names (a time
         column called `time` becomes `arrived`); `change`: enter, leave or update; `probability`; `probability_error`:
         how far the truth may lie from it, 0 where it is exact; of a leave its `reason`, and by which row it was
-        `beaten_by`, of which time (`beaten_by_time`); and the attributes as they came. O(rows · live set).
+        `beaten_by`, of which time (`beaten_by_time`); the attributes and what `keep` names as they came. How certain a
+        row is, only an answer shows: it may become certain while its probability stays. O(rows · live set).
 
         Where the newest row of each id counts, an id that stays in with another row is updated:
 
@@ -230,7 +231,8 @@ class Monitor:
         return deltas
 
     def answer(self, *, certainty: str = "likely", alpha: float | None = None, top: int | None = None) -> pa.Table:
-        """The answer now: by…, the id, the row's own time, probability, probability_error, attributes, certainty.
+        """The answer now: by…, the id, the row's own time, probability, probability_error, attributes, what `keep`
+        names, certainty.
 
         `certainty`: of each row whether it is in the skyline under every value that was imputed (`certain`), with a
         probability above alpha (`likely`), or only under some values (`possible`). Asked for one of these, it and those

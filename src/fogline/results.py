@@ -48,7 +48,8 @@ class Change:
     below without one such row; where rows are replaced 'replaced', by a row that is not in, or 'removed'; and on a
     pipeline 'begun anew': its group's clock had run ahead, and its rows come again or are held."""
     beaten_by: tuple[Any, Any] | None = None
-    """The id and the arrival of the row that surely beats it; of several the first in that order."""
+    """The id and the arrival of the row that surely beats it, or with 'replaced' the row in its place; of several the
+    first in that order."""
     kept: Mapping[str, Any] = field(default_factory=dict)
     """Other columns that come along with the row: see `Query.keep`."""
 

@@ -98,7 +98,10 @@ class Story:
 def why_it_left(change: Change) -> str:
     """The reason of a leave, in words."""
     words = _LEFT.get(change.reason or "", "it is not in the answer any more")
-    return words if change.beaten_by is None else f"{row_text(*change.beaten_by)} surely beats it"
+    if change.beaten_by is None:
+        return words
+    other = row_text(*change.beaten_by)
+    return f"{words}: {other} surely beats that" if change.reason == "replaced" else f"{other} surely beats it"
 
 
 def by_row(changes: Iterable[Change]) -> dict[RowKey, list[Change]]:

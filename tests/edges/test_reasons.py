@@ -76,7 +76,7 @@ def test_where_rows_are_replaced_the_reason_is_what_became_of_the_id():
     gone = {"id": "b", "t": 2, "gone": True}
     over = {"id": "c", "t": 2, "x": 8, "e": 2}  # it has expired by the time it comes
     assert leaves(monitor.advance(2, [lower, gone, over])) == [
-        (2, "a", "replaced", None, None),
+        (2, "a", "replaced", "d", 1),
         (2, "b", "removed", None, None),
         (2, "c", "expired", None, None),
     ]

@@ -46,11 +46,16 @@ def exact(row: Mapping[str, Any]) -> bool | None:
     return None if error is None else error == 0
 
 
+def of_itself(name: str) -> Callable[[Mapping[str, Any]], Any]:
+    """By what a row was beaten; what beats the row that took its place was not reported when the net was recorded."""
+    return lambda row: None if row.get("reason") == "replaced" else row.get(name)
+
+
 Names = Mapping[str, str | Callable[[Mapping[str, Any]], Any]]
 CHANGES: Names = {
     "time": "time", "id": "id", "arrived": "t", "change": "change", "probability": "probability",
-    "exact": exact, "error": "probability_error", "reason": "reason", "dominator": "beaten_by",
-    "dominator arrived": "beaten_by_time",
+    "exact": exact, "error": "probability_error", "reason": "reason", "dominator": of_itself("beaten_by"),
+    "dominator arrived": of_itself("beaten_by_time"),
 }  # fmt: skip
 ANSWER: Names = {
     "id": "id", "arrived": "t", "probability": "probability", "exact": exact, "error": "probability_error",

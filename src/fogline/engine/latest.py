@@ -30,6 +30,7 @@ import numpy as np
 
 from fogline.arrays import (
     BOUNDS_ONLY,
+    REPLACED,
     SHARED,
     Batch,
     Flags,
@@ -42,7 +43,7 @@ from fogline.arrays import (
     UncertainRows,
 )
 from fogline.engine.bulk import arrivals_of
-from fogline.engine.group import Group, Incoming, WindowGroup
+from fogline.engine.group import Group, Incoming, WindowGroup, named_dominator
 from fogline.engine.live import Changes, LiveSet
 from fogline.engine.revise import Fill
 from fogline.engine.slots import NO_SLOTS, Slots, longer
@@ -454,8 +455,17 @@ class LatestGroup(Group):
             first, (number, arrivals, leaving) = slots.used, self._take(tick, rows, events)
             report, expired = live.change(tick, arrivals, leaving)
             slots.number[first : slots.used] = number
+            self._name_who_beats(report)
         names.slot[slots.number[expired]] = -1
         return report
+
+    def _name_who_beats(self, changes: Changes) -> None:
+        """Of rows that were replaced by ones that are not in: the row that surely beats the new one, if any does."""
+        numbers = self.live.slots.number
+        for k in np.flatnonzero(changes["reason"] == REPLACED).tolist():
+            successor = int(self.names.slot[numbers[changes["slot"][k]]])
+            if successor >= 0:
+                changes["dominator"][k] = named_dominator(self.live, 0, successor, list)
 
     def _events(self, rows: Batch | None, removals: Removals | None) -> News:
         """What is taken of the rows and removals. What is stale is counted.

@@ -1,9 +1,9 @@
 """`answer/current.parquet`: the answer as one file, one row for each member, for any tool that reads Parquet.
 
-It has the columns of `fogline answer` in no stated order, and `batch`: the last batch that has changed the answer, as
-it stands in the file's metadata too (`fogline.batch`, and `fogline.time`, the instant that the run had come to). It is
-replaced as a whole, after the files of a batch and before the batch counts as done. A batch that is done again puts the
-same rows there.
+It has the columns of `fogline answer` but for `certainty`, in no stated order, and `batch`: the last batch that has
+changed the answer, as it stands in the file's metadata too (`fogline.batch`, and `fogline.time`, the instant that the
+run had come to). It is replaced as a whole, after the files of a batch and before the batch counts as done. A batch
+that is done again puts the same rows there.
 
 The answer is held in memory, where the changes of a batch are added to it: what was reported before is read once, when
 a run starts. Writing all members takes time, 50 ms for 100,000. So up to `ALWAYS` members the file is written with

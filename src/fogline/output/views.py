@@ -126,7 +126,8 @@ def _empty(asked: Asked, kind: str) -> pa.Table:
     names = [QUERY] if isinstance(asked, Queries) else []
     names += keys_of(asked)
     for query in each_of(asked).values():
-        none = Kinds(pa.null(), pa.null(), (pa.null(),) * len(query.by))
+        kept = tuple((name, None) for name in query.kept)
+        none = Kinds(pa.null(), pa.null(), (pa.null(),) * len(query.by), kept=kept)
         schema = near_schema(query, none) if kind == NEAR else next_schema(query, none)
         names += schema.names
     return pa.table({name: pa.array([], pa.null()) for name in dict.fromkeys(names)})

@@ -24,6 +24,7 @@ from fogline.pipeline.names import NEAR, NEXT, near_schema, next_schema
 from fogline.pipeline.plan import Plan
 from fogline.query import Query
 from fogline.rows.clock import show_time, write_times
+from fogline.rows.kept import shown as shown_kept
 from fogline.rows.names import KeyText, key_columns
 
 
@@ -38,6 +39,7 @@ class NearRows(NamedTuple):
     within: Floats
     cells: Floats  # (n, 4 d) of each attribute: as it came (NaN: a gap), the least, the greatest and the mean value
     why: list[str | None]
+    kept: Objects | None = None  # what else comes along with each row; None: nothing does
 
 
 class GroupView(NamedTuple):
@@ -81,9 +83,17 @@ def _near(plan: Plan, parts: list[NearRows], shown: list[int], times: Floats, gr
         pa.array([name for each in parts for name in [*each.certainty] or [None]], pa.string()),
         *(_floats(floats(list(each))) for each in zip(*((p.probability, p.within) for p in parts), strict=True)),
         *(_floats(column) for column in cells.T),
+        *shown_kept(_kept(parts), len(of), plan.kept),
         pa.array([text for each in parts for text in [*each.why] or [None]], pa.string()),
     ]
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _kept(parts: list[NearRows]) -> Objects:
+    """What else comes along with the rows of all groups; nothing with the one that stands for a group without any."""
+    return np.concatenate(
+        [np.full(max(1, len(each.id)), None) if each.kept is None or not len(each.id) else each.kept for each in parts]
+    )
 
 
 def _next(plan: Plan, parts: list[pa.Table], shown: list[int], times: Floats, groups: list[pa.Array]) -> pa.Table:
@@ -168,8 +178,9 @@ class Explainer:
         cells = _cells(live, which, self.plan.query)
         certainty: list[str | None] = near.certainty.tolist()
         return NearRows(
-            s.id[which], s.columns.arrived[which], inside, certainty, near.probability, near.within, cells, texts
-        )
+            s.id[which], s.columns.arrived[which], inside, certainty, near.probability, near.within, cells, texts,
+            None if s.kept is None else s.kept[which],
+        )  # fmt: skip
 
     def _cells(self, live: LiveSet, by: tuple[Any, ...], most: int) -> pa.Table:
         plan = self.plan

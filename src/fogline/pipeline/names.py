@@ -44,7 +44,8 @@ def near_schema(query: Query, kinds: Kinds) -> pa.Schema:
         (query.arrived, kinds.time),
     ]
     cells = [(name, pa.float64()) for attribute in query.names for name in (attribute, *ranges_of(attribute))]
-    return pa.schema([*head, *_SHOWN.items(), *cells, (WHY, pa.string())])
+    kept = ((name, kind or pa.null()) for name, kind in kinds.kept)
+    return pa.schema([*head, *_SHOWN.items(), *cells, *kept, (WHY, pa.string())])
 
 
 def next_schema(query: Query, kinds: Kinds) -> pa.Schema:

@@ -5,7 +5,7 @@ import * as charts from "./charts.js";
 import { cells, chosen, certaintyOf, groups, latest, model, nearby, query, ranked, sorted, takeAnswer, takeBatch, takeChanges, takeNear, takeNext, takePoints } from "./model.js";
 import * as panel from "./panel.js";
 import * as table from "./table.js";
-import { badge, bar, byId, cell, chance, count, fill, instant, make, number, seconds, showIn, zoneName } from "./words.js";
+import { badge, bar, because, byId, cell, chance, count, fill, instant, make, number, seconds, showIn, zoneName } from "./words.js";
 
 async function ask(path, given = {}) {
   const address = new URL(path, location.origin);
@@ -240,7 +240,7 @@ function log() {
   fill(byId("log"), rows.length ? make("ul", { class: "list" }, rows.map(([, q, time, group, id, arrived, change, p, reason, by]) => make("li", {},
     make("button", { type: "button", class: change, onclick: () => open({ q, group, id, arrived, p, inside: change !== "leave" }) },
       make("span", { class: "when" }, instant(time, reached)), make("span", { class: "what" }, `${SIGNS[change]} ${change}`), make("b", {}, id),
-      make("span", { class: "quiet" }, change === "leave" ? [reason, by].filter(Boolean).join(" by ") : `P ${chance(p)}`))))) : make("p", { class: "quiet" }, "No change yet."));
+      make("span", { class: "quiet" }, change === "leave" ? because(reason, by) : `P ${chance(p)}`))))) : make("p", { class: "quiet" }, "No change yet."));
 }
 
 const tiles = [

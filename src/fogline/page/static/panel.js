@@ -1,7 +1,7 @@
 // Why is a row in the answer, or out of it? As the run has written it down; all of it as text.
 
 import { model, query } from "./model.js";
-import { badge, bar, byId, cell, chance, fill, instant, make, number } from "./words.js";
+import { badge, bar, because, byId, cell, chance, fill, instant, make, number } from "./words.js";
 
 export const COMMAND = "fogline run STREAM --query QUERY --repository REPOSITORY --output OUT --explain";
 
@@ -61,5 +61,5 @@ function details(why) {
 function lately(row, reached) {
   const own = model.changes.filter((each) => each[1] === row.q && each[4] === row.id).slice(-6).reverse();
   return own.length ? section("Lately", table(["when", "what", "why"], own.map(([, , time, , , , change, p, reason, by]) => [
-    instant(time, reached), change === "leave" ? "▼ left" : `${change === "enter" ? "▲ entered" : "· updated"}, P ${chance(p)}`, [reason, by].filter(Boolean).join(" by ")]))) : null;
+    instant(time, reached), change === "leave" ? "▼ left" : `${change === "enter" ? "▲ entered" : "· updated"}, P ${chance(p)}`, because(reason, by)]))) : null;
 }

@@ -80,6 +80,9 @@ export const CERTAINTIES = {
   possible: { sign: "○", word: "possible", title: "in under some values only" },
 };
 
+/** Why a row left, in a few words; with `replaced`, `by` beats the row that took its place. */
+export const because = (reason, by) => (reason === "replaced" && by ? `replaced, and ${by} beats its new row` : [reason, by].filter(Boolean).join(" by "));
+
 export function badge(certainty) {
   const known = CERTAINTIES[certainty];
   return known ? make("span", { class: `front ${certainty}`, title: known.title }, `${known.sign} ${known.word}`) : make("span", { class: "front" }, "○ out");
