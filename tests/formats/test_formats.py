@@ -52,11 +52,22 @@ def without_words(value: Any) -> Any:
 NOW = {"rival": "beaten_by", "rival_time": "beaten_by_time", "within": "probability_error", "front": "certainty"}
 
 
+BY_WHAT = {"rival", "rival_time", "beaten_by", "beaten_by_time"}
+
+
 def as_called_now(value: Any) -> Any:
-    """Rows of examples that were written when columns had other names: the id and the time are called by the query."""
+    """Rows of examples that were written when columns had other names: the id and the time are called by the query.
+
+    What beats the row that took the place of another was not written beside them.
+    """
     if isinstance(value, list):
-        return [as_called_now(each) for each in value]
-    if not isinstance(value, dict) or "arrived" not in value:
+        k = value.index("replaced") if "replaced" in value else len(value)
+        return [as_called_now(each) if not k < i <= k + 2 else None for i, each in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    if value.get("reason") == "replaced":
+        value = {name: None if name in BY_WHAT else each for name, each in value.items()}
+    if "arrived" not in value:
         return value
     names = NOW | {"arrived": "t", "id": "sensor" if "heat" in value else "id"}
     return {names.get(name, name): each for name, each in value.items() if name != "exact"}
@@ -208,6 +219,7 @@ OTHER_QUERIES: dict[str, Any] = {
     "remember_removed": {"latest": True, "remember_removed": 9},
     "alpha": {"alpha": 0.4},
     "by": {"by": ()},
+    "keep": {"keep": ["other"]},
     "limits": {"limits": {"a": (0, 5)}},
     "outside": {"outside": "reject"},
     "max_sensors": {"max_sensors": 9},
