@@ -16,6 +16,7 @@ import fogline as fl
 from fogline.errors import FoglineError
 from fogline.output import folder
 from fogline.output.answers import OutputReader
+from fogline.pipeline.names import KINDS
 from fogline.runs import start
 from fogline.runs.embedded import Embedded, EmbeddedRun
 from tests.flow.embedding import CASES, config_of, reported, write_stream
@@ -79,7 +80,7 @@ def test_where_the_answer_goes_must_be_stated_and_places_must_be_apart(tmp_path)
         ran(tmp_path, checkpoint=tmp_path / "run")
     with pytest.raises(FoglineError, match="a sink is an object with put"):
         ran(tmp_path, output=tmp_path / "out", sinks=[3])
-    with pytest.raises(FoglineError, match="lie in one another"):
+    with pytest.raises(FoglineError, match="one lies in the other"):
         ran(tmp_path, output=tmp_path / "out", sinks=[str(tmp_path / "out" / "more")])
     with pytest.raises(FoglineError, match="there is no file"):
         fl.run(tmp_path / "no", CASE.query, output=tmp_path / "out")
@@ -151,3 +152,13 @@ def test_an_imputer_of_the_users_own_and_several_queries(tmp_path):
     assert "a:\n" in repr(OutputReader(tmp_path / "two"))
     with pytest.raises(FoglineError, match="went into sinks alone"):
         fl.types.RunSummary().answer()
+
+
+def test_a_group_that_is_called_as_a_column_of_rejects_or_health_has_an_underscore_there(tmp_path):
+    query = fl.Query(attributes={"gas": "max"}, id="sensor", time="t", lifetime=9, by=["line", "late"])
+    (tmp_path / "in.csv").write_text("sensor,t,gas,line,late\na,1,5,upper,x\nb,1,oops,upper,x\n")
+    fl.run(tmp_path / "in.csv", query, output=tmp_path / "out")
+    changes, rejects, health = (pq.read_table(tmp_path / "out" / kind).to_pylist()[0] for kind in KINDS)
+    assert (changes["line"], changes["late"]) == ("upper", "x")
+    assert (rejects["line_"], rejects["line"], rejects["late"]) == ("upper", 3, "x")
+    assert (health["line"], health["late_"], health["late"]) == ("upper", "x", 0)

@@ -97,8 +97,8 @@ def test_what_a_function_does_not_know_is_left_to_the_repository():
         ([1, 2], "not a mapping"),
         ({"c": [1, 2]}, "no attribute of the query"),
         ({"a": [1]}, "returned 1 cells of 'a' for 2 rows"),
-        ({"a": ["many", "few"]}, "cannot be understood"),
-        ({"a": [[(1, "heavy")], None]}, "cannot be understood"),
+        ({"a": ["many", "few"]}, "cannot be read"),
+        ({"a": [[(1, "heavy")], None]}, "cannot be read"),
     ],
 )
 def test_what_cannot_be_an_answer_is_refused_with_a_reason(answer, reason):
@@ -125,7 +125,7 @@ def test_neighbours_are_near_in_what_is_known():
     assert found["a"] == [[(50.0, 0.5), (51.0, 0.5)]]
     with pytest.raises(HistoryError, match="too few"):
         knn(history, PLAIN, k=6)
-    with pytest.raises(HistoryError, match="counts neighbours"):
+    with pytest.raises(HistoryError, match="number of neighbours"):
         knn(history, PLAIN, k=0)
 
 

@@ -235,7 +235,7 @@ def test_a_database_that_stays_away_stops_the_run_which_then_goes_on(database, s
     sink = Killed(database.url, "away", patience=0.5)
     try:
         with pytest.raises(
-            SinkError, match=r"table=away could not take batch 4: the database was away for 0.5 seconds"
+            SinkError, match=r"table=away could not take batch 4: the database has not answered for 0.5 s"
         ):
             run(config_of(stream, tmp_path, sink))
     finally:

@@ -105,7 +105,7 @@ REJECTS = {  # kinds of reasons, by what their texts hold; the first that is fou
     "later than now": "later than now", "gap": ", and the(re is no)? repository|nothing fills",
     "unit limit": "outside its limits", "id": "the id |which can name nothing", "kind": "one kind of value there",
     "time": r"the time |'t' is", "expiry": "the expiry |'e' is|expires", "version": "the version ",
-    "removal": "it is unknown what it removes",
+    "removal": "it is unknown whether the row removes",
     "value": "is missing or not finite|weight that is not positive|not a number|float64 cannot hold|2\\^53|pair",
 }  # fmt: skip
 

@@ -79,7 +79,7 @@ def test_a_batch_is_recognised_however_much_others_have_written_since(broker: Fa
     put(again, 1)
     put(again, 2)
     assert own(broker) == [0, 0, 1, 1, 2, 2]
-    assert "the broker has forgotten the run's last batch" in remarks[0]
+    assert "the broker no longer knows the run's last batch" in remarks[0]
     assert "reading further back" in remarks[-1]
 
 

@@ -99,7 +99,7 @@ def test_a_path_that_may_be_a_secret_is_not_typed_and_no_path_is_shown(path, mon
     with pytest.raises(QueryError) as error:
         sink_for(text, typed=True)
     assert str(error.value).startswith("'webhook+https://hooks.example:8443/…' ")
-    assert "put ${NAME} in its place" in str(error.value)
+    assert "Write ${NAME} there" in str(error.value)
     assert "XXXX" not in str(error.value)
     assert not any(word in str(error.value) for word in path.split("/") if len(word) > 8)
     monkeypatch.setenv("HOOK", path)
@@ -152,9 +152,9 @@ def test_a_database_of_this_machine_is_named_without_a_host():
 
 
 def test_a_place_that_is_empty_or_no_address_is_refused():
-    with pytest.raises(QueryError, match="is empty, as where a shell's variable is not set"):
+    with pytest.raises(QueryError, match="is empty; name one"):
         sink_for("", typed=True)
-    with pytest.raises(QueryError, match="is no address; see its brackets"):
+    with pytest.raises(QueryError, match="cannot be read; check its brackets"):
         sink_for("postgresql://[::1/db?table=t")
     with pytest.raises(QueryError, match="is no web address"):
         sink_for("webhook+https://host:port/path")
@@ -184,5 +184,5 @@ def test_one_place_twice_and_folders_in_one_another_are_refused(tmp_path):
     with pytest.raises(QueryError, match="is named twice as a place"):
         refuse_overlaps([folder, sink_for(f"{tmp_path}/b/../a")], str(tmp_path / "run"))
     for sinks, own in (([folder, table], "run"), ([table], "a"), ([table], "a/b"), ([folder], ".")):
-        with pytest.raises(QueryError, match="are one place, or lie in one another"):
+        with pytest.raises(QueryError, match="are one folder, or one lies in the other"):
             refuse_overlaps(sinks, str(tmp_path / own))

@@ -169,7 +169,7 @@ def test_what_keeps_spark_from_starting_is_named(tmp_path):
     missing = (
         'Exception in thread "main" java.lang.RuntimeException: [unresolved dependency: no.such#thing;1: not found]'
     )
-    assert shown(missing).startswith("Spark does not find the package no.such:thing:1: not in this machine's Maven")
+    assert shown(missing).startswith("Spark cannot find the package no.such:thing:1: neither on this machine (Maven")
     assert shown("Invalid maximum heap size: -Xmx1x\nError: Could not create the Java Virtual Machine.").endswith(
         "Java did not start. Invalid maximum heap size: -Xmx1x"
     )
@@ -178,7 +178,7 @@ def test_what_keeps_spark_from_starting_is_named(tmp_path):
     )
     assert shown(lost).endswith("Java did not start. UnknownHostException: nowhere.invalid")
     assert shown("ERROR StandaloneSchedulerBackend: All masters are unresponsive! Giving up.") == (
-        "no master answers at spark://host:7077: is it running, and reached from here under this name?"
+        "no Spark master answers at spark://host:7077. Is it running, and can this machine reach it under that name?"
     )
     other = RuntimeError(
         "An error occurred while calling None.X.\n: a.b.C: [INVALID_EXECUTOR_MEMORY] too little. SQLSTATE: 1"

@@ -131,8 +131,8 @@ def test_other_versions_and_executors_that_were_busy_are_remarked(monkeypatch):
     odd = found(number=1, versions={**found()["versions"], "numpy": "0.9"})
     preflight._remark([found(), odd], [MACHINE, Executor("8", "node-4")], texts.append)
     assert texts == [
-        "node-4 (executor 8) has numpy 0.9, and this driver 1: the same is safer.",
-        "1 of 2 executors were busy, and could not be looked at.",
+        "node-4 (executor 8) has numpy 0.9, this driver 1. Install the same version on all machines to be safe.",
+        "1 of 2 executors had no free core to be checked on.",
     ]
 
 

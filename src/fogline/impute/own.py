@@ -14,6 +14,7 @@ from fogline.impute.protocol import BaseImputer, Eager, Evidence, Imputer, liste
 from fogline.query import Query
 from fogline.repository.history import read_history
 from fogline.rows.cells import PAIRS, Reasons, read_cells
+from fogline.show import count_of
 
 DRAWN, SEED = 20_000, 13  # rows of a longer history that `knn` looks at, drawn with this seed
 
@@ -99,7 +100,10 @@ class Function(Eager):
                     f"{did_you_mean(name, self.query.names)}"
                 )
             if len(cells) != rows:
-                raise RowsError(f"the imputer returned {len(cells)} cells of {name!r} for {rows} rows.")
+                raise RowsError(
+                    f"the imputer returned {count_of(len(cells), 'cell')} of {name!r} for "
+                    f"{count_of(rows, 'row')}; it returns one for each."
+                )
 
     def _read(self, cells: Any, j: int, rows: Evidence, refused: Reasons) -> Distributions:
         """Answers as distributions, within the limits. A value or weight that makes no sense refuses its row."""
@@ -107,7 +111,7 @@ class Function(Eager):
         found = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
         column = read_cells(found if isinstance(found, pa.Array) else list(found), name, problems)
         if problems:
-            raise RowsError(f"the imputer cannot be understood: {next(iter(problems.values()))}.")
+            raise RowsError(f"an answer of the imputer cannot be read: {next(iter(problems.values()))}.")
         value, weight, length = _padded(column)
         wrong = (np.arange(value.shape[1]) < length[:, None]) & rows.missing[:, [j]]
         for bad, reason in (
@@ -151,12 +155,15 @@ def knn(history: Any, query: Query, k: int = 10) -> Neighbours:
     [0.75]
     """
     if not isinstance(k, int) or k < 1:
-        raise HistoryError(f"k is {k!r}; it counts neighbours, from 1 on.")
+        raise HistoryError(f"k is {k!r}; it is a number of neighbours, 1 or more.")
     columns = read_history(history, query).columns
     values = np.stack([columns[name].values for name in query.names], axis=1)
     values = values[~np.isnan(values).any(axis=1)]
     if len(values) < k:
-        raise HistoryError(f"the history has {len(values)} complete rows, too few for {k} neighbours.")
+        raise HistoryError(
+            f"the history has {count_of(len(values), 'complete row')}, too few for {count_of(k, 'neighbour')}; "
+            "give more of it, or a smaller k."
+        )
     if len(values) > DRAWN:
         values = values[np.sort(np.random.default_rng(SEED).choice(len(values), DRAWN, replace=False))]
     return Neighbours(values, k)

@@ -152,7 +152,10 @@ def from_plain(saved: Iterable[list[Any]]) -> Sums:
     out: Sums = {}
     for line in saved:
         if len(line) != 3 + len(Sum._fields):
-            raise FoglineError("these scores were written by another version of Fogline, which kept none by age.")
+            raise FoglineError(
+                "these scores were written by another version of Fogline, which kept none by age of the last "
+                "value; read them with that version."
+            )
         attribute, rule, age, n, error, otherwise, *rest = line
         inside, middle, singles, alone = rest
         counted = int(inside), int(middle), int(singles), float(alone)

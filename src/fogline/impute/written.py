@@ -133,7 +133,10 @@ def completed(rows: pa.Table, query: Query, repository: Repository) -> pa.Table:
     """
     for name in query.names:
         if name in rows.schema.names and pa.types.is_nested(rows.schema.field(name).type):
-            raise RowsError(f"{name!r} holds distributions; rows are completed where cells are numbers or missing.")
+            raise RowsError(
+                f"{name!r} holds distributions, and only columns of numbers can be completed; give one number or "
+                "nothing in each cell."
+            )
     maker = DistributionTable(query, repository)
     named, which, answers = maker.search(rows)
     values, notes = named.raw.copy(), [""] * rows.num_rows

@@ -242,7 +242,9 @@ def join_types(old: pa.DataType | None, new: pa.DataType | None, name: str) -> p
         return old or new
     if pa.types.is_decimal(old) and pa.types.is_decimal(new):
         return pa.decimal256(76, max(old.scale, new.scale))
-    raise RowsError(f"{name!r} holds {old} and {new}; one stream has one kind of value there.")
+    raise RowsError(
+        f"{name!r} holds {old} and {new}; one stream has one kind of value there: convert it in the source."
+    )
 
 
 # --- Keys -------------------------------------------------------------------------------------------------------------

@@ -314,7 +314,9 @@ def read_gone(column: Any, gone: str | Mapping[str, Sequence[str]], refused: Rea
     unclear = np.array([each is None for each in meanings], np.bool_)
     for i in np.flatnonzero(unclear[code]).tolist() if unclear.any() else ():
         cell = quoted(distinct[code[i]])
-        refused.setdefault(i, f"{name!r} is {cell}, which is neither true nor false, so it is unknown what it removes")
+        refused.setdefault(
+            i, f"{name!r} is {cell}, which is neither true nor false, so it is unknown whether the row removes its id"
+        )
     return np.asarray(np.array([each is True for each in meanings], np.bool_)[code])
 
 

@@ -27,6 +27,7 @@ from fogline.arrays import CHANGES as WORDS
 from fogline.errors import QueryError, SinkError
 from fogline.output.sink import BATCH, POSITION, Batches, RunInfo
 from fogline.pipeline.rejects import as_json
+from fogline.show import count_of
 from fogline.sinks.places import shown
 
 ENTER = "enter"
@@ -65,9 +66,8 @@ class Alerts:
         unknown = [each for each in self.changes if each not in WORDS]
         if unknown or on_failure not in FAILURES or tries < 1:
             raise QueryError(
-                f"alerts are sent for changes {', '.join(WORDS)}, tried at least once, and when they fail the run may "
-                f"{' or '.join(FAILURES)}; there was changes={self.changes!r}, tries={tries!r}, "
-                f"on_failure={on_failure!r}."
+                f"changes is {list(self.changes)!r}, tries {tries!r}, on_failure {on_failure!r}; changes are "
+                f"among {', '.join(WORDS)}, tries is 1 or more, and on_failure is {' or '.join(FAILURES)}."
             )
 
     def begin(self, run: RunInfo) -> None:
@@ -100,9 +100,11 @@ class Alerts:
     def _failed(self, number: int, position: int, error: Exception) -> None:
         why = f"the alert of batch {number}, position {position} failed {self.tries} times, the last time with: {error}"
         if self.on_failure == STOP:
-            raise SinkError(f"{why}. Run the same command again when it is mended: alerts of this batch come again.")
+            raise SinkError(
+                f"{why}. Mend it, then run the same command again: it sends the alerts of this batch once more."
+            )
         self.skipped += 1
-        self.remark(f"{self.name}: {why}. It was skipped, the {self.skipped:,}. one of this run.")
+        self.remark(f"{self.name}: {why}. It was skipped; {count_of(self.skipped, 'alert')} so far in this run.")
 
 
 class Webhook(Alerts):
@@ -116,7 +118,7 @@ class Webhook(Alerts):
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or not _has_port(parts):
-            raise QueryError(f"{shown(url)!r} is no web address, as http://host:port/path or https://host/path is.")
+            raise QueryError(f"{shown(url)!r} is no web address; write http://host:port/path or https://host/path.")
         self.parts, self.timeout = parts, timeout
         self.headers = {"Content-Type": "application/json", "User-Agent": "fogline", **(headers or {})}
         if parts.username is not None:

@@ -284,8 +284,8 @@ class KafkaSink:
             raise SinkError(f"which batch is in the topic could not be read: {error}") from None
         if monotonic() > self._limit:
             raise SinkError(
-                f"no answer from {self.address.brokers}, tried again and again ({found.str()}); start the same command "
-                "again when the broker is back: nothing is lost, and nothing doubled."
+                f"{self.address.brokers} does not answer, after several tries ({found.str()}). Start the same "
+                "command again when the broker is back: nothing is lost, and nothing doubled."
             ) from None
 
     def _once(self, number: int, kept: Spool, refused: Spool) -> None:
@@ -360,7 +360,7 @@ class KafkaSink:
     def _last_in_topics(self, consumer: Any) -> int | None:
         """The same by the run's own messages, the newest of each partition; an error, where it cannot be known."""
         assert self.run is not None
-        self.run.remark(f"{self.place}: the broker has forgotten the run's last batch: its messages are looked for")
+        self.run.remark(f"{self.place}: the broker no longer knows the run's last batch; looking for it in the topic")
         unsure: list[str] = []
         newest = -1
         for topic in (self.address.topic, self.rejects):
@@ -376,10 +376,10 @@ class KafkaSink:
         if self.stated is not None and self.stated >= newest:
             return self.stated
         raise SinkError(
-            "whether the batch that comes next is in the topic already cannot be known: the broker has forgotten the "
-            f"run's last batch, and messages that might show it are gone from {', '.join(unsure)}. See which batch "
-            f"readers got last of this run (the header {NUMBER!r} of a message has its number), and state it once: "
-            f"--to '{self.address}?last=NUMBER', with -1 for none."
+            "it cannot be known whether the next batch is in the topic already: the broker no longer knows the "
+            f"run's last batch, and messages that could show it are gone from {', '.join(unsure)}. Find out which "
+            f"batch of this run readers got last (the header {NUMBER!r} of a message has its number), and state "
+            f"it once: --to '{self.address}?last=NUMBER', with -1 for none."
         )
 
     def _batch_of(self, message: Any) -> int | None:

@@ -89,7 +89,9 @@ def sink_for(url: str, *, typed: bool = False) -> Sink:
     if typed:
         refuse_secret(url)
     if not url.strip():
-        raise QueryError("a place to write to is empty, as where a shell's variable is not set; name one.")
+        raise QueryError(
+            "a place to write to is empty; name one. (A variable of the shell that is not set gives an empty text.)"
+        )
     whole = plain(expanded(url))
     found = _SCHEME.match(whole)
     if found is None:
@@ -103,7 +105,7 @@ def sink_for(url: str, *, typed: bool = False) -> Sink:
             f"{did_you_mean(found[1], SCHEMES)}"
         )
     if _split(whole) is None or not whole.isprintable():
-        raise QueryError(f"what is written behind {found[1]}: is no address; see its brackets, and odd characters.")
+        raise QueryError(f"the address behind {found[1]}: cannot be read; check its brackets and special characters.")
     made: Callable[[str], Sink] = getattr(import_module(f"fogline.sinks.{known[0]}"), known[1]).from_url
     try:
         return made(whole)
@@ -141,8 +143,8 @@ def refuse_overlaps(sinks: Sequence[Sink], folder: str) -> None:
         for other in local[k + 1 :]:
             if one == other or one in other.parents or other in one.parents:
                 raise QueryError(
-                    f"{str(one)!r} and {str(other)!r} are one place, or lie in one another, and each would take the "
-                    "files of the other for its own; choose folders beside each other."
+                    f"{str(one)!r} and {str(other)!r} are one folder, or one lies in the other; choose two "
+                    "folders beside each other."
                 )
 
 
@@ -168,14 +170,15 @@ def refuse_secret(url: str) -> None:
     """A password in a command line is seen by others: it comes from the environment or a file."""
     if not has_secret(url) and _may_hold_secret(url):
         raise QueryError(
-            f"{shown(url)!r} has something beside its host that may be a secret, and a command line can be seen by "
-            "others: put ${NAME} in its place, and what stood there into that variable of the environment. (Plain "
-            "words in small letters, and numbers of up to four digits, may be typed.)"
+            f"{shown(url)!r} may hold a secret beside its host, and others can see a command line. Write "
+            f"${{NAME}} there, and put the secret into that variable of the environment. (Plain words in small "
+            "letters, and numbers of up to four digits, may be typed.)"
         )
     if has_secret(url):
         raise QueryError(
-            f"{shown(url)!r} holds a password, and a command line can be seen by others: put ${{NAME}} in its place, "
-            "and the password into that variable of the environment (or, for PostgreSQL, into PGPASSWORD or ~/.pgpass)."
+            f"{shown(url)!r} holds a password, and others can see a command line. Write ${{NAME}} there, and put "
+            "the password into that variable of the environment (or, for PostgreSQL, into PGPASSWORD or "
+            "~/.pgpass)."
         )
 
 

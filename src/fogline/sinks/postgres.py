@@ -61,11 +61,13 @@ class Session:
                     raise in_words(error) from None
                 if monotonic() - began + pause > self.patience:
                     raise SinkError(
-                        f"the database was away for {self.patience:g} seconds, and is not waited for any longer "
-                        f"({line_of(error)}). Run the same command again when it is back: it goes on from there."
+                        f"the database has not answered for {self.patience:g} s ({line_of(error)}). Run the "
+                        "same command again when it is back: it goes on from there."
                     ) from None
                 if pause == _FIRST:
-                    remark(f"the database is away ({line_of(error)}): waiting up to {self.patience:g} seconds for it.")
+                    remark(
+                        f"the database does not answer ({line_of(error)}): waiting up to {self.patience:g} s for it."
+                    )
                 sleep(pause)
                 pause = min(pause * 2, _LONGEST)
 
@@ -488,7 +490,10 @@ class PostgresSink:
     def _again(self, batches: Batches) -> Batches:
         once_more = again(batches)
         if once_more is None:
-            raise SinkError("the connection was lost, and what was to be written can be read only once.")
+            raise SinkError(
+                "the connection was lost, and the rows cannot be read a second time. Run the same command again: "
+                "it goes on from there."
+            )
         return once_more
 
     def _copy(self, cursor: Any, kind: str, number: int, batches: Batches) -> None:

@@ -32,8 +32,8 @@ def remote(url: str, name: str, settings: Mapping[str, str]) -> tuple[SparkSessi
     """A session of the server, with those of the settings that a session may have; which it has otherwise."""
     if SparkContext._active_spark_context is not None:
         raise FoglineError(
-            f"a session with a JVM of its own runs in this process, and one of {url!r} cannot be beside it; "
-            "stop that one first, or ask for the other in a process of its own."
+            f"this process has a Spark session of its own, so it cannot connect to {url!r} as well; stop that "
+            "session first (spark.stop()), or connect from another process."
         )
     _must_answer(url)
     try:

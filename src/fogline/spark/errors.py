@@ -95,7 +95,7 @@ def of_topic(text: str) -> FoglineError | None:
     """The error behind Spark's words, if it is about a topic that a run reads.
 
     >>> of_topic("… org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment …")
-    FoglineError('no broker of the topic answers any more; start the same command when it is back: it goes on.')
+    FoglineError('no broker of the topic answers any more. Start the same command again when it is back: it goes on.')
     """
     if _LOST.search(text):
         return FoglineError(
@@ -104,7 +104,7 @@ def of_topic(text: str) -> FoglineError | None:
         )
     if _AWAY.search(text):
         return FoglineError(
-            "no broker of the topic answers any more; start the same command when it is back: it goes on."
+            "no broker of the topic answers any more. Start the same command again when it is back: it goes on."
         )
     return None
 
@@ -289,18 +289,20 @@ def not_started(error: Exception, master: str, log: Path | None) -> FoglineError
     if missing := re.findall(r"unresolved dependency: ([\w.-]+)#([\w.-]+);([\w.+-]+): not found", logged):
         names = ", ".join(":".join(each) for each in dict.fromkeys(missing))
         return FoglineError(
-            f"Spark does not find the package {names}: not in this machine's Maven and Ivy folders, nor where it could "
-            "look in the network. See its name, its version and the network; --conf spark.jars.repositories=URL names "
-            "another place to look, --jars takes files."
+            f"Spark cannot find the package {names}: neither on this machine (Maven, Ivy) nor in the network. "
+            "Check its name, its version and the network; --conf spark.jars.repositories=URL adds a place to "
+            "look, --jars takes files."
         )
     if "All masters are unresponsive" in logged or "on a stopped SparkContext" in str(error):
-        return FoglineError(f"no master answers at {master}: is it running, and reached from here under this name?")
+        return FoglineError(
+            f"no Spark master answers at {master}. Is it running, and can this machine reach it under that name?"
+        )
     if "JAVA_GATEWAY_EXITED" not in str(error):
         return translated(str(error))
     if shown := re.search(r"^(?:Error: |Invalid |Unrecognized |Improperly |Exception in thread)[^\n]*", logged, re.M):
         why = cause_of(logged) if "Exception in thread" in shown[0] else shown[0]
         return FoglineError(f"{SPARK_REPORTS}: Java did not start. {why.removeprefix('Error: ')}")
-    return FoglineError(f"{SPARK_REPORTS}: Java ended before Spark had started; what it wrote is above, or in its log.")
+    return FoglineError(f"{SPARK_REPORTS}: Java ended before Spark had started. What it wrote is above, or in its log.")
 
 
 def _shown(address: str) -> str:

@@ -73,8 +73,8 @@ def limit_of(path: str, files: int | None, rows: int | None, remark: Callable[[s
     large = [] if rows is None else [str(file) for file in files_of(path) if listing.size_of(file) > rows * each]
     if large:
         remark(
-            f"{names_of(large)}: more than {rows:,} rows, about; Spark takes whole files, so such a batch is one file. "
-            "Write smaller files, or use --engine embedded, which cuts them."
+            f"{names_of(large)}: more than about {rows:,} rows. Spark reads whole files, so such a file is a "
+            "batch of its own. Write smaller files, or use --engine embedded, which splits them."
         )
     return "maxBytesPerTrigger", size
 

@@ -241,7 +241,10 @@ def _joined(parts: list[dict[str, Any]], name: str, k: int, before: Words | None
     for part, own in zip(parts, there, strict=True):
         read = np.fromfile(arrays / f"{part['file']}.{k}")
         if len(read) != part["rows"]:
-            raise HistoryError(f"part of column {name!r} is not in {str(arrays)!r}: can every worker see this folder?")
+            raise HistoryError(
+                f"part of column {name!r} is not in {str(arrays)!r}. Every worker must see this folder under the "
+                "same path."
+            )
         if own is not None and words is not None:
             read = recoded(read, pc.index_in(own.texts, value_set=words.texts).to_numpy(zero_copy_only=False))
         values[at : at + len(read)] = read

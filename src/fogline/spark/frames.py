@@ -78,12 +78,12 @@ def run(
     remark = logging.getLogger("fogline").warning if remark is None else remark
     if not isinstance(df, DataFrame) or not df.isStreaming:
         raise FoglineError(
-            "run takes a stream, such as spark.readStream gives it; of a table `watch` gives the changes."
+            "run takes a stream (spark.readStream); for a table use fl.spark.watch, which gives its changes."
         )
     if type(df).__module__.startswith("pyspark.sql.connect"):
         raise FoglineError(
-            "run puts batches into sinks of this process, which a server of Spark Connect cannot call: "
-            "use a session of this process, or `watch` with a sink of Spark's."
+            "run puts batches into sinks of this process, and a Spark Connect server cannot call those. Use a "
+            "session of this process, or fl.spark.watch with a sink of Spark's."
         )
     must_hold_numbers(df, asked_of(query))
     root = absolute(fspath(checkpoint))

@@ -81,12 +81,14 @@ class HadoopFolder:
             if self.system.rename(source, place):
                 return
             if not self.system.exists(source):
-                raise FoglineError(f"{self.root}/{to} could not be written: what was to become it is gone.")
+                raise FoglineError(
+                    f"{self.root}/{to} could not be written: its temporary file is gone. Run the same command again."
+                )
             self._delete(place)  # the new file lies beside it, complete
             if not self.system.rename(source, place):
                 raise FoglineError(
-                    f"{self.root}/{to} could not be written: the file system refused to rename {name} to it. "
-                    "The batch is not committed; see that the folder may be written to, then run the same command."
+                    f"{self.root}/{to} could not be written: the file system refused to rename {name} to it. The "
+                    "batch is not committed. Make the folder writable, then run the same command again."
                 )
 
     def get(self, name: str) -> bytes | None:
@@ -142,8 +144,8 @@ class HadoopFolder:
     def _delete(self, path: Any) -> None:
         if not self.system.delete(path, True) and self.system.exists(path):
             raise FoglineError(
-                f"{path.toString()} could not be deleted: the file system refused. "
-                "The batch is not committed; see that the folder may be written to, then run the same command."
+                f"{path.toString()} could not be deleted: the file system refused. The batch is not committed. "
+                "Make the folder writable, then run the same command again."
             )
 
 

@@ -345,12 +345,12 @@ class Topic:
         if begun is None or there is None:
             return
         if self.options.starting != EARLIEST:
-            remark("--starting counts where a run begins; this one goes on where it stopped.")
+            remark("--starting is not used: it states where a run begins, and this one goes on where it stopped.")
         lost = losses(begun, there, self.address.topic)
         if lost and not self.options.accept_loss:
             raise FoglineError(
-                f"{lost} Their rows are lost to this run. With --accept-loss it goes on with what is there; "
-                "or choose another output, and begin anew."
+                f"{lost} Their rows are lost to this run. Add --accept-loss to go on with what is there, or "
+                "choose another output and begin anew."
             )
         if lost:
             remark(lost)

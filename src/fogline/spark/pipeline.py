@@ -76,9 +76,9 @@ def watch(
     hindsight: bool | None = None,
     explain: bool = False,
 ) -> DataFrame:
-    """How the skyline changes: time, by…, id, arrived, change, probability, exact, within, attributes.
+    """How the skyline changes: a stream or a table of changes, with the columns of `Monitor.advance`.
 
-    Of a stream or a table. `query` may be several by their names, {"fire": …, "gas": …}: rows are read once for all,
+    `df`: a stream or a table. `query` may be several by their names, {"fire": …, "gas": …}: rows are read once for all,
     and each change has the name of its query in a first column, `query`. They agree on `id` and `time`; a query reports
     what it would report alone, and columns that only others have are null.
 
@@ -196,7 +196,7 @@ def plans_for(
 ) -> Plans:
     """The plans for this DataFrame, or for rows of this schema; errors name what does not fit."""
     if not isinstance(df, DataFrame):
-        raise FoglineError(f"watch takes a Spark DataFrame, not {type(df).__name__}; a Monitor takes the others.")
+        raise FoglineError(f"watch takes a Spark DataFrame, not {type(df).__name__}; for other tables use fl.Monitor.")
     must_be_repository(repository)
     opened = None if repository is None else shared(repository, df.sparkSession)
     number = buckets_for(df.sparkSession) if buckets is None else buckets

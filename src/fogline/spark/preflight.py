@@ -33,6 +33,7 @@ import fogline
 from fogline.errors import FoglineError
 from fogline.files.listing import absolute, is_local
 from fogline.repository.repository import Repository
+from fogline.show import count_of
 from fogline.spark import probe as probing
 from fogline.spark.errors import NO_MODULE, OTHER_PYTHON, cause_of, where_of
 from fogline.spark.hadoop import HadoopFolder
@@ -84,7 +85,7 @@ def awaited(spark: SparkSession, remark: Callable[[str], None]) -> list[Executor
         if not there and not remarked and now - begun > PATIENCE:
             remarked = True
             remark(
-                f"no executor of {master_of(spark)} has come within {PATIENCE:.0f} s, and the run waits: has it "
+                f"{master_of(spark)} has given no executor for {PATIENCE:.0f} s, and the run waits. Does it have "
                 "workers with free cores, and as much free memory as spark.executor.memory asks for?"
             )
         time.sleep(LOOK)
@@ -304,7 +305,10 @@ def _remark(found: Sequence[Finding], there: Sequence[Executor], remark: Callabl
         others = [(there[each["number"]], each["versions"][name]) for each in found if each["versions"][name] != here]
         if others:
             machine, version = others[0]
-            more = f" and {len(others) - 1} others" if len(others) > 1 else ""
-            remark(f"{machine}{more} has {name} {version}, and this driver {here}: the same is safer.")
+            more = f" and {count_of(len(others) - 1, 'other')}" if len(others) > 1 else ""
+            remark(
+                f"{machine}{more} has {name} {version}, this driver {here}. Install the same version on all "
+                "machines to be safe."
+            )
     if (reached := len({each["daemon"] for each in found})) < len(there):
-        remark(f"{len(there) - reached} of {len(there)} executors were busy, and could not be looked at.")
+        remark(f"{len(there) - reached} of {count_of(len(there), 'executor')} had no free core to be checked on.")

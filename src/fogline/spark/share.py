@@ -78,8 +78,9 @@ def _send(repository: Repository, spark: SparkSession) -> str:
     context = context_of(spark)
     if context is None:
         raise FoglineError(
-            "this repository lies in no folder that the workers see, and a session of Spark Connect cannot send it to "
-            "them: save it into a folder that they see under the same path, and load it from there."
+            "the workers cannot read this repository: it lies in no folder that they see, and Spark Connect "
+            "cannot send it. Save it into a folder that all machines see under the same path, and load it from "
+            "there."
         )
     name = f"{repository.fingerprint}.tar"
     if (context.applicationId, name) not in _sent:

@@ -44,7 +44,7 @@ from fogline.tables import answered
 
 def register(spark: SparkSession, query: Query, repository: Repository | None = None, name: str = "skyline") -> None:
     """Make the query a table function of this session's SQL: by…, the id, probability, probability_error,
-    attributes.
+    attributes, what `keep` names.
 
         SELECT * FROM skyline(TABLE(readings))                       one answer over the whole table
         SELECT * FROM skyline(TABLE(readings) PARTITION BY site)     one answer per site
@@ -115,8 +115,8 @@ def ask(query: Query, repository: Repository | None, spark: SparkSession | None 
     """The question, if query and repository fit each other; workers of the session get at the repository."""
     if query.latest:
         raise QueryError(
-            "a table function answers about all rows of its table, and latest asks for the newest of each id; choose "
-            "those in SQL and leave latest out, or give the table to watch."
+            "a table function looks at all rows of its table, and latest asks for the newest of each id. Select "
+            "those in SQL and leave latest out, or use fl.spark.watch(table, query)."
         )
     if repository is None:
         return TableQuestion(query)

@@ -54,8 +54,8 @@ def delta(spark: SparkSession, path: str) -> DataFrame:
         if "find data source" not in str(error) and "DATA_SOURCE_NOT_FOUND" not in str(error):
             raise translated(str(error)) from None
         raise FoglineError(
-            "Spark knows no Delta tables here (delta-spark has releases for some versions of Spark only); without "
-            "--master and --memory this process reads them by itself."
+            "this Spark reads no Delta tables (delta-spark exists for some versions of Spark only). Leave "
+            "--master and --memory out: then this process reads them itself."
         ) from None
 
 
