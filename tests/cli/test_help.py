@@ -9,6 +9,7 @@ import pytest
 import typer.main
 
 from fogline.cli import app
+from tests.pages import ROOT
 
 LONGEST = 20  # words of a sentence
 COINED = {
@@ -49,3 +50,14 @@ def test_sentences_are_counted_as_they_are_read():
     assert sentences("Field separator, e.g. ';' or 'tab' (default: it is `a. b`). Then\nmore.\n\n- a: b") == [
         "Field separator, eg CODE or CODE", "it is CODE", "Then more", "a: b",
     ]  # fmt: skip
+
+
+def test_the_texts_that_are_read_most_are_those_that_are_shown():
+    """The table in docs/results/texts.md: of each command its first line, of each option its whole help."""
+    page = (ROOT / "docs" / "results" / "texts.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([a-z -]+)` \| .* \| (.*) \|$", page, re.MULTILINE)
+    now = {name.replace("fogline --help", "fogline"): " ".join((text or "").split()) for name, text in texts().items()}
+    assert len(rows) >= 40
+    for name, after in rows:
+        shown = now[name.removesuffix(" --help")].replace("$", "\\$")
+        assert shown == after if "--" in name.removesuffix(" --help") else shown.startswith(after), name
