@@ -353,3 +353,14 @@ def test_guesses_about_a_real_set_in_german_lead_to_its_columns(tmp_path, monkey
     assert list(query.attributes) == ["co2", "humidity", "light", "pir"]
     layout_text = run("check", "rooms.csv", "-q", "query.yaml")
     assert "is not a number" not in layout_text
+
+
+def test_a_column_of_times_in_two_formats_is_guessed_and_the_run_reads_both(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    times = [f"23.05.2024 {8 + k // 12:02}:{k % 12 * 5:02}" for k in range(60)]
+    times += [f"2024-05-23 {13 + k // 12}:{k % 12 * 5:02}:00" for k in range(40)]
+    rows = [f"M{k % 4};{when};{400 + k},5" for k, when in enumerate(times)]
+    Path("m.csv").write_text("\n".join(["Anlage;Zeit;CO2", *rows]) + "\n")
+    assert "time 'Zeit'" in run("init", "m.csv")
+    assert "100 rows" in run("run", "m.csv", "-q", "query.yaml", "-o", "out")
+    assert "M3" in run("answer", "out")

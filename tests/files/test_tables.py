@@ -69,7 +69,7 @@ def test_a_database_is_asked_with_sql_and_without_a_password_on_the_command_line
         "fit", "history.parquet", "--sql", "select 1", "-q", "q.yaml", "-o", "one", code=2
     )
     refused = run("fit", f"{url}&password=hush", "--sql", "select 1", "-q", "q.yaml", "-o", "one", code=2)
-    assert "holds a password, and a command line can be seen by others" in refused
+    assert "holds a password, and others can see a command line" in refused
     assert "hush" not in refused
 
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from fogline.arrays import Floats
 from fogline.errors import FoglineError, RowsError
-from fogline.files.cells import format_of, parsed
+from fogline.files.cells import as_instants, format_of
 from fogline.query import duration
 from fogline.rows.cells import is_text, read_numbers
 from fogline.rows.clock import read_times
@@ -147,9 +147,7 @@ def _times(rows: pa.Table, name: str) -> Floats | None:
     if numbers and not _is(name, _TIMES) and _epoch(column.to_numpy(zero_copy_only=False)) is None:
         return None
     if is_text(kind) and (written := format_of(column)) is not None:
-        micros = parsed(pc.utf8_trim_whitespace(column), written).cast(pa.int64()).cast(pa.float64(), safe=False)
-        values = np.array(micros.to_numpy(zero_copy_only=False), np.float64)
-        return values if np.isfinite(values).mean() > MOST else None
+        column = as_instants(column, written, None)  # some may be written otherwise, as ISO 8601
     try:
         read = read_times(column, name)
     except RowsError:

@@ -1,7 +1,7 @@
 """Cells of texts, written the usual way, then cast to the type of their column.
 
 Texts come in and texts go out: "1,5" becomes "1.5" where the mark is a comma, "01.05.2024 12:00" in Berlin becomes
-"2024-05-01 10:00:00.000000Z", and "n/a" becomes null. What cannot be read stays as it is, so that the row is
+"2024-05-01 10:00:00Z", and "n/a" becomes null. What cannot be read stays as it is, so that the row is
 refused with the cell of its file; where it would be read as something else, the reason is written behind it.
 """
 
@@ -163,13 +163,19 @@ def _real(found: pa.Array, texts: pa.Array, time_format: str) -> pa.Array:
 def instants_as_texts(found: pa.Array, texts: pa.Array, zone: str | None) -> pa.Array:
     """Timestamps as ISO 8601 in UTC. What clocks show twice is the earlier one, what they leave out none."""
     if found.type.tz is not None:
-        return _behind(found.cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us")).cast(pa.string()), "Z")
+        return _in_utc(found.cast(pa.timestamp("us", "UTC")))
     zoned = in_zone(found, zone)
-    out = _behind(zoned.cast(pa.timestamp("us")).cast(pa.string()), "Z")
+    out = _in_utc(zoned)
     left_out = pc.not_equal(pc.local_timestamp(zoned), found).fill_null(False)
     if not pc.any(left_out).as_py():
         return out
     return pc.if_else(left_out, _behind(texts, f" (clocks of {zone} leave this hour out)"), out)
+
+
+def _in_utc(found: pa.Array) -> pa.Array:
+    """As ISO 8601; whole seconds without parts."""
+    texts = found.cast(pa.timestamp("us")).cast(pa.string())
+    return _behind(pc.replace_substring(texts, ".000000", "", max_replacements=1), "Z")
 
 
 def in_zone(found: pa.Array, zone: str | None) -> pa.Array:
