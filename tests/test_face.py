@@ -166,3 +166,9 @@ def test_a_repository_for_a_query_is_an_error_in_words():
     repository = fl.Repository.fit(ROWS, QUERY, method="mean")
     with pytest.raises(fl.FoglineError, match="not Repository; the query comes first, then the repository"):
         fl.Monitor(repository, QUERY)
+
+
+def test_times_that_are_no_timestamps_are_warned_of_with_the_way_out():
+    monitor = fl.Monitor(fl.Query({"gas": "max"}, id="s", time="t", lifetime="1 hour"))
+    with pytest.warns(fl.RowsRejectedWarning, match=r"not a timestamp .*pandas.to_datetime\(.* fl.run reads files"):
+        monitor.advance([{"s": "a", "t": "23.05.2024 08:00", "gas": 1}, {"s": "b", "t": "2024-05-23", "gas": 1}])

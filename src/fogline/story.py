@@ -101,7 +101,9 @@ def why_it_left(change: Change) -> str:
     if change.beaten_by is None:
         return words
     other = row_text(*change.beaten_by)
-    return f"{words}: {other} surely beats that" if change.reason == "replaced" else f"{other} surely beats it"
+    if change.reason == "replaced":
+        return f"its id has a newer row, which is not in: {other} surely beats that one"
+    return f"{other} surely beats it"
 
 
 def by_row(changes: Iterable[Change]) -> dict[RowKey, list[Change]]:

@@ -181,8 +181,8 @@ def test_a_row_in_whose_place_a_newer_one_stays_in_is_called_replaced(tmp_path):
         "arrived 1",
     ]
     assert (
-        "'a' is out of the answer: a newer row of its id has taken its place, and is not in: 'b' (arrived 3) surely "
-        "beats that." in output
+        "'a' is out of the answer: its id has a newer row, which is not in: 'b' (arrived 3) surely beats that one."
+        in output
     )  # the second: the third is not in the answer
     assert "window" not in output
 

@@ -58,7 +58,7 @@ def test_each_row_is_read_as_its_writer_meant_it_or_named(place):
         "03 unicode.csv: read as csv: separator tab, decimal mark ',', encoding utf-16" in each for each in remarks
     )
     assert "13 100% ohne Druck.csv: no column 'Druck'; it counts as missing there." in remarks
-    assert "the times in 'Zeit' are read as %d.%m.%Y %H:%M:%S (--time-format states otherwise)." in remarks
+    assert "the times in 'Zeit' are read as %d.%m.%Y %H:%M:%S. Change it with --time-format." in remarks
 
 
 def test_check_names_what_cannot_be_taken(place):

@@ -76,7 +76,7 @@ def test_old_files_and_subfolders_are_read_and_what_is_no_csv_is_named_not_read(
     )
     assert "hidden" not in printed
     assert "_SUCCESS" not in printed
-    assert "the times in 't' are taken for numbers" in printed
+    assert "the times in 't' are read as numbers" in printed
     assert answer() == {"old": 1.0}
     assert total() == 3
     csv("stray.xlsx", "{}")  # once a run has begun
@@ -183,8 +183,8 @@ ZONES = ("a,2026-03-01T12:00:00Z,1", "b,2026-03-01T14:30:00+02:00,2", "c,2026-03
 def test_texts_with_and_without_a_zone_are_instants_of_one_clock(place):
     csv("1.csv", *ZONES)
     printed = run("check", "in", "-q", "q.yaml")
-    assert "the times in 't' are taken for timestamps, as the first rows show; --clock states otherwise." in printed
-    assert "the times in 't' are taken for timestamps" in run(*RUN)
+    assert "the times in 't' are read as timestamps, as the first rows show. Change it with --clock." in printed
+    assert "the times in 't' are read as timestamps" in run(*RUN)
     times = {row["s"]: row["t"].isoformat() for path in Path("out/changes").glob("*.parquet")
              for row in pq.read_table(path).to_pylist()}  # fmt: skip
     assert times == {

@@ -232,18 +232,18 @@ def _with_clock(
     if meant != "number":
         if shown != "number" and options.time_format is None and (found := _format(cells)) is not None:
             options, shown = options.stated(time_format=found), "timestamp"
-            zone = "" if options.zone else ", without a zone: as UTC; --zone states another"
-            assumed.append(f"the times in {texts[0]!r} are read as {found}{zone} (--time-format states otherwise).")
+            zone, way = ("", "") if options.zone else (", in UTC", ", --zone")
+            assumed.append(f"the times in {texts[0]!r} are read as {found}{zone}. Change it with --time-format{way}.")
         elif meant is None and shown is not None:
             assumed.append(
-                f"the times in {query.time!r} are taken for {shown}s, as the first rows show; --clock states otherwise."
+                f"the times in {query.time!r} are read as {shown}s, as the first rows show. Change it with --clock."
             )
         meant = meant or shown
     if meant is None and layout.roles.required:
         shown = f"are texts such as {cells[0].as_py()!r}" if len(cells) else "are texts, or missing"
         raise QueryError(
             f"the times in {query.time!r} {shown}, and the first rows do not show whether they mean "
-            " numbers or timestamps; state it: --clock number, --clock timestamp, or --time-format."
+            "numbers or timestamps; state it: --clock number, --clock timestamp, or --time-format."
         )
     layout = replace(layout, clock=meant or "", options=options, zone=options.zone or _zone(cells))
     return replace(layout, versions=_versions(layout, paths, query, contents))

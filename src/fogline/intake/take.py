@@ -130,6 +130,11 @@ def _warning(reason: str, id: Any, count: int, rows: int) -> str:
             " Fit a repository to complete history, Monitor(query, fl.Repository.fit(history, query)), or give such a "
             "cell a list of (value, weight) pairs."
         )
+    if reason.endswith(" a timestamp"):
+        text += (
+            " Make timestamps of the column first, such as pandas.to_datetime(column, format='%d.%m.%Y %H:%M'); fl.run "
+            "reads files with such times as they are."
+        )
     return f"{text} The rows are in monitor.rejects; of each reason the first call is warned of."
 
 

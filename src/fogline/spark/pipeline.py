@@ -117,7 +117,8 @@ def must_hold_numbers(df: DataFrame, asked: Asked) -> None:
         if name in df.columns and isinstance(kind := df.schema[name].dataType, StringType | CharType | VarcharType):
             raise QueryError(
                 f"the attribute {name!r} is a column of type {kind.simpleString()}, and attributes are numbers; give "
-                f"df.withColumn({name!r}, df[{name!r}].try_cast('double')): what is no number is then a missing value."
+                f"df.withColumn({name!r}, df[{name!r}].try_cast('double')): what is no number is then a missing value. "
+                "(Make points of decimal commas first.)"
             )
 
 
