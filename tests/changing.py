@@ -19,7 +19,9 @@ from hypothesis import strategies as st
 
 import fogline as fl
 from fogline.arrays import BOUNDS_ONLY, ONE, Batch, Removals, UncertainRows, objects
+from fogline.engine.group import Group
 from fogline.engine.latest import LatestGroup
+from fogline.engine.skyband import SkybandLiveSet
 from fogline.engine.store import join_groups, save_group, split_groups
 from fogline.saved import pack, unpack
 from tests import oracle
@@ -37,11 +39,12 @@ class Changing:
     calls: Sequence[tuple[Any, Sequence[Mapping[str, Any]]]]  # (now, rows); a row with `gone` is a removal
     window: Mapping[str, Any]  # expires="e", lifetime=5, or nothing
     remember: Any = None
+    skyband: int = 1
 
     def oracle(self) -> oracle.Latest:
         """The true course of it: gaps are what they will be."""
         plain = [(now, [{k: _plain(v) for k, v in row.items()} for row in rows]) for now, rows in self.calls]
-        return oracle.Latest(plain, self.attributes, remember=self.remember, **self.window)
+        return oracle.Latest(plain, self.attributes, remember=self.remember, skyband=self.skyband, **self.window)
 
 
 def _plain(cell: Any) -> Any:
@@ -129,7 +132,9 @@ class Toy:
 
     def group(self) -> LatestGroup:
         remember = np.inf if self.stream.remember is None else self.stream.remember
-        return LatestGroup(len(self.names), float(self.stream.alpha), 1_000_000, 1, self.fill, None, remember)
+        group = LatestGroup(len(self.names), float(self.stream.alpha), 1_000_000, 1, self.fill, None, remember)
+        in_skyband(group, self.stream.skyband)
+        return group
 
     def resumed(self, group: LatestGroup) -> LatestGroup:
         """The group again, from its stored state."""
@@ -139,6 +144,16 @@ class Toy:
         [again], _ = split_groups(header["groups"], arrays, query, self.group)
         assert isinstance(again, LatestGroup)
         return again
+
+
+def in_skyband(group: Group, k: int) -> None:
+    """From now on rows of this group, which is empty, are in where fewer than k others beat them."""
+    if k > 1:
+        live, slots = group.live, group.live.slots
+        group.live = SkybandLiveSet(
+            slots.d, live.alpha, k, by_id=isinstance(group, LatestGroup), instances=live.limit,
+            known=slots.known.shape[1], fill=live.fill, note=live.note,
+        )  # fmt: skip
 
 
 def _write(given: Any, i: int, j: int, cells: Sequence[Any], pools: list[list[float]]) -> None:

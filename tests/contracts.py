@@ -22,8 +22,8 @@ CLOSE = 1e-9  # how far a probability may be from the truth, and how close to al
 
 def query_of(stream: Stream) -> fl.Query:
     """The stream's question as the package is asked it."""
-    alpha, by = float(stream.alpha), stream.by
-    return fl.Query(attributes=stream.attributes, id="id", time="t", alpha=alpha, by=by, **stream.window)
+    alpha, by, k = float(stream.alpha), stream.by, stream.skyband
+    return fl.Query(attributes=stream.attributes, id="id", time="t", alpha=alpha, by=by, skyband=k, **stream.window)
 
 
 def rows_of(stream: Stream) -> dict[tuple[Any, ...], Any]:
@@ -93,7 +93,7 @@ def run(stream: Stream, resume: Any = ()) -> list[pa.Table]:
     answer: dict[tuple[Any, ...], float] = {}
     truth: dict[tuple[Any, ...], Fraction] = {}
     ticks = defaultdict(list)
-    for tick in oracle.replay(stream.calls, stream.attributes, stream.by, **stream.window):
+    for tick in oracle.replay(stream.calls, stream.attributes, stream.by, **stream.window, skyband=stream.skyband):
         ticks[tick.call].append(tick)
     for call, (now, rows) in enumerate(stream.calls):
         changes = monitor.advance(now, rows)
@@ -138,7 +138,7 @@ def reasons_hold(changes: pa.Table, stream: Stream, ticks: list[oracle.Tick]) ->
             continue
         group = tuple(row[column] for column in stream.by)
         window = windows[row["time"]].get(group, ())
-        why_it_left(row["id"], row["t"], window, row["reason"], rival)
+        why_it_left(row["id"], row["t"], window, row["reason"], rival, stream.skyband)
 
 
 def replacing_reasons_hold(changes: pa.Table, by: tuple[str, ...], before: Any, ticks: list[oracle.Tick]) -> None:
@@ -153,27 +153,31 @@ def replacing_reasons_hold(changes: pa.Table, by: tuple[str, ...], before: Any, 
                 gone = (*group, row["id"]) in tick.removed
                 assert (row["reason"], *rival) == ("removed" if gone else "expired", None, None)
             elif not any(here[0] is cloud for cloud in before.get(group, ())):
-                assert (row["reason"], *rival) == ("replaced", *surely_beaten_by(here[0], window))
+                assert (row["reason"], *rival) == ("replaced", *surely_beaten_by(here[0], window, tick.skyband))
             else:
-                why_it_left(row["id"], row["t"], window, row["reason"], rival)
+                why_it_left(row["id"], row["t"], window, row["reason"], rival, tick.skyband)
         before = tick.windows
 
 
-def surely_beaten_by(cloud: Any, window: Any) -> tuple[Any, Any]:
-    """The first of the open rows that surely beat this one; (None, None): none does."""
+def surely_beaten_by(cloud: Any, window: Any, k: int) -> tuple[Any, Any]:
+    """Of k or more rows that surely beat this one the first that is open, so fewer than k surely beat it; (None, None):
+    fewer do."""
     sure = [g for g in window if g is not cloud and oracle.chance(g, cloud) == 1]
-    unbeaten = [g for g in sure if not any(oracle.chance(other, g) == 1 for other in window if other is not g)]
-    _, *first = min(((g.arrived, g.id, g.arrived) for g in unbeaten), default=(None, None, None))
+    if len(sure) < k:
+        return None, None
+    unbeaten = [g for g in sure if sum(oracle.chance(other, g) == 1 for other in window if other is not g) < k]
+    _, *first = min((g.arrived, g.id, g.arrived) for g in unbeaten)
     return first[0], first[1]
 
 
-def why_it_left(name: Any, arrived: Any, window: Any, reason: str, rival: tuple[Any, Any]) -> None:
-    """`expired`: it is not in the window; `beaten`: by the first of the open rows that surely beat it; else neither."""
+def why_it_left(name: Any, arrived: Any, window: Any, reason: str, rival: tuple[Any, Any], k: int) -> None:
+    """`expired`: it is not in the window; `beaten`: by the first of the open rows that surely beat it, if these are k;
+    else neither."""
     here = [cloud for cloud in window if (cloud.id, cloud.arrived) == (name, arrived)]
     if not here:
         assert (reason, *rival) == ("expired", None, None)
         return
-    first = surely_beaten_by(here[0], window)
+    first = surely_beaten_by(here[0], window, k)
     if first != (None, None):
         assert reason == "beaten", f"{name!r} left since it was {reason}, but {first[0]!r} surely beats it"
         assert rival == first

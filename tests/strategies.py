@@ -26,6 +26,7 @@ class Stream:
     window: Mapping[str, Any]  # one of expires="e", lifetime=5, last=7
     calls: Sequence[tuple[Any, Sequence[Mapping[str, Any]]]]  # (now, rows)
     by: tuple[str, ...] = ()
+    skyband: int = 1
 
     @property
     def rows(self) -> list[Mapping[str, Any]]:

@@ -41,13 +41,14 @@ class Changing:
     remember: Any = None
     by: tuple[str, ...] = ("g",)
     versions: bool = True
+    skyband: int = 1
 
     @property
     def query(self) -> fl.Query:
         more: dict[str, Any] = {"version": "v"} if self.versions else {}
         return fl.Query(
             attributes=self.attributes, id="id", time="t", alpha=float(self.alpha), by=self.by, latest=True,
-            gone="gone", remember_removed=self.remember, **self.window, **more,
+            gone="gone", remember_removed=self.remember, skyband=self.skyband, **self.window, **more,
         )  # fmt: skip
 
     def truth(self) -> oracle.Latest:
@@ -55,7 +56,7 @@ class Changing:
         if not self.versions:
             calls = [(now, [{k: v for k, v in row.items() if k != "v"} for row in rows]) for now, rows in calls]
         remember = self.window.get("lifetime") if self.remember is None else self.remember
-        return oracle.Latest(calls, self.attributes, self.by, remember=remember, **self.window)
+        return oracle.Latest(calls, self.attributes, self.by, remember=remember, skyband=self.skyband, **self.window)
 
 
 @st.composite

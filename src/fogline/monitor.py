@@ -23,7 +23,7 @@ from fogline.engine.audit import audit, measure, tree
 from fogline.engine.bulk import threads
 from fogline.engine.explain import explained, named, not_live
 from fogline.engine.group import NOTHING, Group, Incoming
-from fogline.engine.latest import new_group
+from fogline.engine.kinds import new_group
 from fogline.errors import ClockError, FoglineError, RowsError, did_you_mean
 from fogline.impute.chain import Chain, Tally, chain_of
 from fogline.impute.own import ImputeFunction, as_imputer
@@ -288,6 +288,7 @@ class Monitor:
 
         How many rows have no guard, and so may be answers: `sum(node.layer == 1 for node in monitor.tree())`.
         """
+        self._of_skylines("The tree shows which row guards which")
         self._reveal()
         return [node for key, group in self.groups.items() for node in tree(group.live, key, self._show)]
 
@@ -345,6 +346,7 @@ class Monitor:
 
         With a gas of 3, `a` would enter and `b` leave; that is as likely as one in four.
         """
+        self._of_skylines("What to measure next is worked out")
         groups = [(key, group.live) for key, group in self.groups.items()]
         return questions(groups, k, self.query, self.kinds)
 
@@ -424,6 +426,13 @@ class Monitor:
                 if i not in read.refused:
                     times = time_text(read.arrived[i], kind), time_text(until, kind)
                     read.refused[i] = f"its time, {times[0]}, is later than now, {times[1]}"
+
+    def _of_skylines(self, what: str) -> None:
+        """Refuse what is there for skylines alone."""
+        if self.query.skyband > 1:
+            raise FoglineError(
+                f"{what} in skylines, and this query asks for a skyband of {self.query.skyband}; leave skyband out."
+            )
 
     def _reveal(self) -> None:
         for group in self.groups.values():

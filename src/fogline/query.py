@@ -107,6 +107,8 @@ class Query:
     long as a row lives, and where rows have no lifetime, for ever."""
     alpha: float = 0.5
     """A row is in the answer when the probability that no other beats it is above this."""
+    skyband: int = 1
+    """… or, with more than 1, that fewer than so many others beat it: the k-skyband."""
     by: Sequence[str] = ()
     """One independent skyline per combination of these columns."""
     keep: Sequence[str] | bool = ()
@@ -132,6 +134,7 @@ class Query:
         put("gone", gone_of(self.gone))
         put("last", self.last.item() if isinstance(self.last, np.integer) else self.last)
         put("alpha", alpha_of(self.alpha))
+        put("skyband", count_in(self.skyband, "skyband"))
         put("limits", MappingProxyType(limits_of(self.limits, self.attributes)))
         put("max_sensors", count_in(self.max_sensors, "max_sensors"))
         check_latest(self)
@@ -256,6 +259,7 @@ class Query:
             plain["gone"] = {column: list(values) for column, values in self.gone.items()}
         plain |= {"carry": list(self.carry)} if self.carry else {}
         plain |= {"alpha": self.alpha}
+        plain |= {"skyband": self.skyband} if self.skyband > 1 else {}
         plain |= {"by": list(self.by)} if self.by else {}
         plain |= {"keep": True if self.keep is True else list(self.kept)} if self.keep else {}
         plain |= {"limits": {name: list(pair) for name, pair in self.limits.items()}} if self.limits else {}

@@ -38,15 +38,15 @@ class Change:
     change: Literal["enter", "leave", "update"]
     """What happened."""
     probability: float | None
-    """That no other row beats it; None: it has left."""
+    """That no other row beats it, or in a skyband fewer than so many; None: it has left."""
     probability_error: float | None
     """How far the truth may lie from the probability; 0: it is exact. None, like the probability, of a leave."""
     attributes: Mapping[str, float | None]
     """The row's attributes as they came; None: missing, or outside its limits."""
     reason: str | None = None
-    """Of a leave: 'expired'; 'beaten', by a row that surely beats it; 'less likely', its probability fell to alpha or
-    below without one such row; where rows are replaced 'replaced', by a row that is not in, or 'removed'; and on a
-    pipeline 'begun anew': its group's clock had run ahead, and its rows come again or are held."""
+    """Of a leave: 'expired'; 'beaten', by a row that surely beats it, or in a skyband by so many; 'less likely', its
+    probability fell to alpha or below without that; where rows are replaced 'replaced', by a row that is not in, or
+    'removed'; and on a pipeline 'begun anew': its group's clock had run ahead, and its rows come again or are held."""
     beaten_by: tuple[Any, Any] | None = None
     """The id and the arrival of the row that surely beats it, or with 'replaced' the row in its place; of several the
     first in that order."""
@@ -203,7 +203,7 @@ class Explanation:
     reason: str
     """Why, in a few words."""
     probability: float
-    """That no other row beats it."""
+    """That no other row beats it; in a skyband, that fewer than so many do."""
     probability_error: float
     """How far the truth may lie from the probability; 0: it is exact."""
     row: UncertainRow
@@ -226,6 +226,8 @@ class Explanation:
     """Its values that are treated as missing, since they were outside their limits."""
     live: bool = True
     """Whether it is a live row. If not, it is out, and nothing but `reason` is known."""
+    skyband: int = 1
+    """It is in where fewer than so many others beat it; with more than 1, flips and what is decisive are not known."""
 
     @property
     def gaps(self) -> tuple[ImputedCell, ...]:
@@ -276,6 +278,7 @@ class Explanation:
             "decisive": None
             if most is None
             else named(most) | {"attribute": most.attribute, "moves": most.moves, "own": most.own},
+            **({"skyband": self.skyband} if self.skyband > 1 else {}),
         }
 
     def tables(self) -> list[tuple[str, list[tuple[str, str]]]]:
@@ -529,13 +532,19 @@ def _gap(cell: ImputedCell, measured: Outside | None) -> str:
 def _beaten_by(row: Explanation) -> str:
     if not row.beaten_by:
         return "no row beats it"
+    if row.skyband > 1:
+        each = [_beats_it(each, row) for each in row.beaten_by[: min(row.skyband, _NAMED + 1)]]
+        return f"{', '.join(each)}; fewer than {row.skyband} may"
     sure = [each for each in row.beaten_by if each.probability >= 1.0]
     if sure:
         return f"{_other(sure[0], row)} surely beats it"
-    named = [
-        f"{_other(each, row)} beats it with probability {number(each.probability)}" for each in row.beaten_by[:_NAMED]
-    ]
-    return " and ".join(named)
+    return " and ".join(_beats_it(each, row) for each in row.beaten_by[:_NAMED])
+
+
+def _beats_it(each: Dominator, row: Explanation) -> str:
+    if each.probability >= 1.0:
+        return f"{_other(each, row)} surely beats it"
+    return f"{_other(each, row)} beats it with probability {number(each.probability)}"
 
 
 def _other(named: Any, row: Explanation) -> str:

@@ -23,13 +23,13 @@ from fogline.engine.answer import CERTAINTY, check_certainty, words_of
 from fogline.engine.explain import outside_of
 from fogline.engine.representatives import check_top, representatives
 from fogline.engine.slots import row_means
-from fogline.engine.table import once
+from fogline.engine.table import in_skyband, may_be_in_skyband, once
 from fogline.errors import QueryError, did_you_mean
 from fogline.impute.chain import Chain, chain_of
 from fogline.impute.fill import bounded, look, put
 from fogline.kernels.static import CERTAIN, Front, front, fronts_of, strongest, surely_dominated
 from fogline.kernels.uncertain import ends
-from fogline.query import ADDED, UNHELD, WINDOWS, Query, alpha_of, ways_of
+from fogline.query import ADDED, UNHELD, WINDOWS, Query, alpha_of, count_in, ways_of
 from fogline.repository.history import History, read_history
 from fogline.repository.repository import Repository, must_be_repository
 from fogline.results import Dominator, Explanation, ImputedCell, UncertainRow
@@ -52,6 +52,7 @@ def skyline(
     *,
     alpha: float | None = None,
     by: Any = (),
+    skyband: int | None = None,
     certainty: str = "likely",
     top: int | None = None,
     explain: bool = False,
@@ -67,6 +68,8 @@ def skyline(
     `certainty` asks for the certain rows only, or for all possible ones. `by` names columns: each of their combinations
     has a skyline of its own. `top=12` gives so many representatives (of each group), with `stands_for`: for how many
     of the rows each stands. Equal rows are all in.
+
+    `skyband=3` gives the rows that fewer than 3 others beat; `probability` and `certainty` are those of that.
 
     `explain=True` adds the column `why`, a sentence: between which values the row's imputed cells lie, and which two
     rows most likely beat it.
@@ -92,14 +95,17 @@ def skyline(
     if top is not None:
         check_top(top)
     must_be_repository(repository)
+    k = 1 if skyband is None else count_in(skyband, "skyband")
     level, wanted = None if alpha is None else alpha_of(alpha), _Wanted(certainty, top, explain)
     if isinstance(query, Query):
         if by:
             raise QueryError("the query states by which columns rows are grouped; by= goes with a mapping of columns.")
+        if skyband is not None:
+            raise QueryError("the query states its skyband; skyband= goes with a mapping of columns.")
         return _by_query(opened(table), query, repository, level, wanted)
     if isinstance(table, Mapping) and not isinstance(query, Mapping):
         raise QueryError('the table comes first, then what counts: fl.skyline(table, {"price": "min"}).')
-    return _TableQuestion.of(opened(table), query, by).answer(repository, ALPHA if level is None else level, wanted)
+    return _TableQuestion.of(opened(table), query, by, k).answer(repository, ALPHA if level is None else level, wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,9 +220,10 @@ class _TableQuestion:
     frame: Frame
     ways: dict[Hashable, str]
     by: tuple[Hashable, ...]
+    skyband: int
 
     @classmethod
-    def of(cls, frame: Frame, given: Any, by: Any) -> _TableQuestion:
+    def of(cls, frame: Frame, given: Any, by: Any, skyband: int) -> _TableQuestion:
         """What is asked, or an error in one sentence."""
         ways, groups = ways_of(given, frame.names), tuple([by] if isinstance(by, str) else by)
         for role, names in ("table has no column", ways), ("table to group has no column", groups):
@@ -225,7 +232,7 @@ class _TableQuestion:
         twice = [name for name in groups if name in ways]
         if twice:
             raise QueryError(f"column {twice[0]!r} is to be compared and to make groups; it can do one of them.")
-        return cls(frame, ways, groups)
+        return cls(frame, ways, groups, skyband)
 
     def answer(self, repository: Repository | None, alpha: float, wanted: _Wanted) -> Any:
         """The rows that are in, in the kind of the table."""
@@ -251,6 +258,7 @@ class _TableQuestion:
             last=1,
             alpha=wanted.alpha(alpha),
             by=by,
+            skyband=self.skyband,
         )
         judged, read = judge(plain, query, repository, known, explain=wanted.explain)
         for i, reason in read.refused.items():
@@ -408,23 +416,26 @@ def judge(
             lacking = np.flatnonzero(np.isnan(rows.uncertain.lo[taken]).any(axis=0))
             repository.doubt([query.names[j] for j in lacking.tolist()])
         chain = chain_of(repository, query, remember=False)  # rows have no before and after
-    return _Still(rows, *_groups(read), query.alpha, explain).answer(taken, gaps, chain), read
+    return _Still(rows, *_groups(read), query, explain).answer(taken, gaps, chain), read
 
 
 class _Still:
     """The rows of a table in numbers, and the number of each row's group."""
 
-    def __init__(self, rows: Decoded, group: Ints, groups: int, alpha: float, explain: bool) -> None:
-        self.rows, self.group, self.groups, self.alpha, self.explain = rows, group, groups, alpha, explain
+    def __init__(self, rows: Decoded, group: Ints, groups: int, query: Query, explain: bool) -> None:
+        self.rows, self.group, self.groups, self.explain = rows, group, groups, explain
+        self.alpha, self.k = query.alpha, query.skyband
 
     def answer(self, taken: Ints, gaps: Flags, chain: Chain | None) -> Judged:
         """What is in."""
         uncertain = self.rows.uncertain
+        if self.k > 1:
+            return self._judged(taken[:0], *self._filled(taken, chain, self._few_beat))
         sure = ~gaps & (uncertain.start[taken] == ONE).all(axis=1)
         known = taken[sure]
         top, best = front(self.group[known], np.ascontiguousarray(uncertain.lo[known]), self.groups)
         top = known[top]
-        which, found = self._left(taken[~sure], best, chain)
+        which, found = self._filled(taken[~sure], chain, lambda which, rows: self._undominated(which, rows, best))
         return self._judged(top, which, found) if len(which) else self._sure(top)
 
     def _sure(self, top: Ints) -> Judged:
@@ -433,17 +444,25 @@ class _Still:
         none = np.full((n, 2), -1), np.zeros((n, 2))
         return Judged(top, np.ones(n), np.zeros(n), np.full(n, CERTAIN), value, self.group[top], value, value, *none)
 
-    def _left(self, which: Ints, best: Front, chain: Chain | None) -> tuple[Ints, UncertainRows]:
-        """Of the rows that are no points, those that no point surely dominates, with their distributions."""
+    def _filled(
+        self, which: Ints, chain: Chain | None, stay_in: Callable[[Ints, UncertainRows], Ints]
+    ) -> tuple[Ints, UncertainRows]:
+        """Of some rows those that may be in, with their distributions. `stay_in`: gives the positions of these."""
         uncertain = self.rows.uncertain.part(which)
         if chain is not None and len(which):
             looked = look(chain, self.rows, which)
-            stay = self._undominated(which, bounded(chain, looked, rough=True).uncertain, best)
+            stay = stay_in(which, bounded(chain, looked, rough=True).uncertain)
             which, looked = which[stay], looked.part(stay)
             few = looked.uncertain.part(looked.lacking)
             uncertain = put(looked.uncertain, looked.lacking, chain.fill(few, looked.known, np.isnan(few.lo)))
-        stay = self._undominated(which, uncertain, best)
+        stay = stay_in(which, uncertain)
         return which[stay], uncertain.part(stay)
+
+    def _few_beat(self, which: Ints, uncertain: UncertainRows) -> Ints:
+        """The positions of the rows that fewer than k of their group surely dominate, ascending."""
+        there = np.flatnonzero(~np.isnan(uncertain.lo).any(axis=1))
+        parts = [there[self.group[which[there]] == key] for key in np.unique(self.group[which[there]]).tolist()]
+        return np.sort(np.concatenate([there[:0], *(p[may_be_in_skyband(uncertain.part(p), self.k)] for p in parts)]))
 
     def _undominated(self, which: Ints, uncertain: UncertainRows, best: Front) -> Ints:
         """The positions of the rows that no point surely dominates. A row that no imputer can complete is left out."""
@@ -461,10 +480,13 @@ class _Still:
             points, others = top[self.group[top] == key], np.flatnonzero(self.group[which] == key)
             rows = np.concatenate((points, which[others]))
             uncertain = _points_and_others(self.rows.uncertain.part(points), found.part(others))
-            stay, chance, within = once(uncertain, self.alpha)
             every = np.arange(len(rows))
             low, high = ends(uncertain, every)
-            kind = np.asarray(fronts_of(low, high, stay, every))
+            if self.k > 1:
+                stay, chance, within, kind = in_skyband(uncertain, self.alpha, self.k)
+            else:
+                stay, chance, within = once(uncertain, self.alpha)
+                kind = np.asarray(fronts_of(low, high, stay, every))
             more = kind, row_means(uncertain, stay), np.full(len(stay), key), low[stay], high[stay]
             who, how = strongest(uncertain, low, high, stay if self.explain else stay[:0], every)
             if self.explain:

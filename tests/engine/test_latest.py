@@ -125,7 +125,7 @@ def state_of(group):
         joint = [int(g) for g in s.guards.joint[o]] if state == 2 else []
         guards[s.id[o]] = (
             state,
-            s.id[s.guards.sure[o]] if state == 1 else None,
+            s.id[s.guards.sure[o]] if state == 1 and s.guards.sure[o] >= 0 else None,
             [s.id[g] if g >= 0 else g for g in joint[: ([*(g < 0 for g in joint), True]).index(True) + 1]],
             str(s.columns.reported[o]),
         )

@@ -23,6 +23,7 @@ from fogline.engine.store import join_groups, save_group, split_groups
 from fogline.errors import FoglineError
 from fogline.saved import pack, unpack
 from tests import oracle
+from tests.changing import in_skyband
 from tests.contracts import CLOSE, agree, members, query_of
 from tests.strategies import Gap, Hindsight, Stream, hindsights
 
@@ -98,10 +99,12 @@ class Toy:
 
     def group(self) -> Group:
         stream = self.stream
-        return WindowGroup(
+        group = WindowGroup(
             len(self.names), float(stream.alpha), stream.window.get("last"), 1_000_000, 1 + len(self.names),
             self.fill, None, self.note,
         )  # fmt: skip
+        in_skyband(group, stream.skyband)
+        return group
 
 
 def truth_of(hindsight: Hindsight):
@@ -119,7 +122,7 @@ def truth_of(hindsight: Hindsight):
         for name, t, time, some in every
     ]
     ticks = defaultdict(list)
-    for tick in oracle.replay(calls, stream.attributes, (), events, **stream.window):
+    for tick in oracle.replay(calls, stream.attributes, (), events, **stream.window, skyband=stream.skyband):
         ticks[tick.call].append(tick)
     return ticks
 
@@ -158,7 +161,7 @@ def _same_bits(x, y):
     return x.tolist() == y.tolist() if x.dtype == object else x.tobytes() == y.tobytes()
 
 
-def reasons_hold(deltas, window):
+def reasons_hold(deltas, window, band):
     """Why rows left, as the oracle sees it; of those that surely beat a row any may be named, for boxes decide that."""
     for delta in deltas:
         none = np.full(len(delta.id), None)
@@ -167,8 +170,9 @@ def reasons_hold(deltas, window):
         for k in np.flatnonzero(delta.change == LEAVE):
             here = [c for c in window if (c.id, c.arrived) == (delta.id[k], delta.arrived[k])]
             sure = [(g.id, g.arrived) for c in here for g in window if g is not c and oracle.chance(g, c) == 1]
-            assert REASONS[delta.reason[k]] == ("expired" if not here else "beaten" if sure else "less likely")
-            assert (rivals[k], times[k]) in sure if sure else rivals[k] is None
+            beaten = len(sure) >= band
+            assert REASONS[delta.reason[k]] == ("expired" if not here else "beaten" if beaten else "less likely")
+            assert (rivals[k], times[k]) in sure if beaten else rivals[k] is None
 
 
 def answer_of(group: Group):
@@ -190,7 +194,9 @@ def run(hindsight: Hindsight, *, eager=False, ticks=True, resume=(), reveal=()):
         for tick in true[call]:
             truth = members(tick.probabilities, stream.alpha)
             if ticks:
-                reasons_hold([delta for delta in deltas if delta.time == tick.time], tick.windows.get((), ()))
+                reasons_hold(
+                    [delta for delta in deltas if delta.time == tick.time], tick.windows.get((), ()), stream.skyband
+                )
                 agree(net(answer, [delta for delta in deltas if delta.time <= tick.time]), truth, 2.5 * CLOSE)
         answer = net(answer, deltas)
         agree(answer_of(group), truth)

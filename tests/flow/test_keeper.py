@@ -44,7 +44,9 @@ NONE: dict = {}
 def truth(stream: Stream):
     """Each tick with the true answer, for all rows in time."""
     rows = sorted(stream.rows, key=lambda row: row["t"])
-    for tick in oracle.replay([(stream.end, rows)], stream.attributes, stream.by, **stream.window):
+    for tick in oracle.replay(
+        [(stream.end, rows)], stream.attributes, stream.by, **stream.window, skyband=stream.skyband
+    ):
         yield tick.time, members(tick.probabilities, stream.alpha)
 
 

@@ -218,6 +218,7 @@ OTHER_QUERIES: dict[str, Any] = {
     "carry": {"latest": True, "carry": ["a"]},
     "remember_removed": {"latest": True, "remember_removed": 9},
     "alpha": {"alpha": 0.4},
+    "skyband": {"skyband": 3},
     "by": {"by": ()},
     "keep": {"keep": ["other"]},
     "limits": {"limits": {"a": (0, 5)}},

@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Delta, Flags, Floats, Ints, Objects
-from fogline.engine.latest import LatestLiveSet
 from fogline.engine.live import LiveSet
 from fogline.engine.representatives import check_top, representatives, with_stands_for
+from fogline.engine.skyband import SkybandLiveSet
 from fogline.engine.slots import row_means
 from fogline.errors import FoglineError, did_you_mean
 from fogline.kernels.states import IN, OUT
@@ -82,7 +82,7 @@ def few(live: LiveSet, slots: Ints, probability: Floats, k: int, before: Contain
     """
     s = live.slots
     ids = s.id[slots].tolist()
-    arrived = [None] * len(slots) if isinstance(live, LatestLiveSet) else s.columns.arrived[slots].tolist()
+    arrived = [None] * len(slots) if live.by_id else s.columns.arrived[slots].tolist()
     names = list(zip(ids, arrived, strict=True))
     values = row_means(s.uncertain, slots)
     which, stands_for = representatives(values, probability, k, [i for i, name in enumerate(names) if name in before])
@@ -117,7 +117,7 @@ def standing(live: LiveSet, certainty: str = "likely", alpha: float | None = Non
     if certainty == "possible":
         opened = which  # products are rounded: their order is not that of slots
     seen = ends(s.uncertain, np.arange(n))
-    kind = np.asarray(fronts_of(*seen, which, opened))
+    kind = live.fronts(which) if isinstance(live, SkybandLiveSet) else np.asarray(fronts_of(*seen, which, opened))
     which, kind = which[kind != IMPOSSIBLE], kind[kind != IMPOSSIBLE]
     probability, within = _chances(live, seen, which, opened)
     names = words_of(kind, probability, live.alpha if alpha is None else alpha)
@@ -156,7 +156,11 @@ def _chances(live: LiveSet, seen: tuple[Floats, Floats], which: Ints, opened: In
     c = live.slots.columns
     probability, within = c.probability[which], c.within[which]
     out = np.flatnonzero(c.state[which] != IN)
-    if len(out):
+    if isinstance(live, SkybandLiveSet):
+        least, most = live.chances(which[out])
+        half = (most - least) / 2
+        probability[out], within[out] = (least + most) / 2, np.where(half > TOLERANCE, half, 0.0)
+    elif len(out):
         probability[out], within[out] = chances_of(live.slots.uncertain, *seen, which[out], opened), 0.0
         for k in out[np.isnan(probability[out])].tolist():
             low, high, _ = live.bracket(int(which[k]), opened, until_out=False)

@@ -21,6 +21,7 @@ from fogline.arrays import BOUNDS_ONLY, ONE, Flags, Floats, Ints
 from fogline.engine.group import Group
 from fogline.engine.latest import LatestLiveSet
 from fogline.engine.live import LiveSet
+from fogline.engine.skyband import SkybandLiveSet
 from fogline.kernels.dominance import chance_to_dominate, dominates
 from fogline.kernels.judge import TOO_MANY
 from fogline.kernels.judge import guards_of as guards_among
@@ -118,6 +119,9 @@ def _remembered_guards(live: LatestLiveSet, c: int) -> Ints:
 
 def audit(live: LiveSet) -> None:
     """Assert what the engine's modules promise of a live set, Properties 1 to 3 of the paper among it."""
+    if isinstance(live, SkybandLiveSet):
+        live.check()
+        return
     s, c, alive = live.slots, live.slots.columns, live.slots.alive()
     opened = alive[c.state[alive] >= OUT]
     assert np.all(c.expires[alive] > live.now), "an expired row is still there"

@@ -6,7 +6,8 @@ copy that comes later is refused.
 On a pipeline other rows may have been dropped before they came here, because a copy dominates them. If that copy is
 refused, this does no harm as long as a row stays that could have dropped them as well: one that is nowhere worse and
 expires no earlier. If there is none, the copy is needed: of several that come together it is the one that counts, and
-beside a row that has entered it is kept as a *conflict*.
+beside a row that has entered it is kept as a *conflict*. In a skyband several rows with names of their own could have
+dropped them, and each needs a row in its place: only one of its own name will do.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ def duplicates(
     clock: float,
     contents: Callable[[], Contents],
     covering: Flags | None = None,
+    *,
+    skyband: bool = False,
 ) -> tuple[list[int], list[int]]:
     """The positions of rows of one group that are refused, and those of conflicts, which are kept beside other rows.
 
@@ -52,18 +55,25 @@ def duplicates(
         again.remove(_chosen(copies, held(), covering))
     again.update(entered(group, id, arrived, clock))
     needed = [] if covering is None else [k for k in sorted(again) if covering[k]]
-    kept = _conflicts(needed, again, group, (id, arrived), held()) if needed else []
+    kept = _conflicts(needed, again, group, (id, arrived), held(), skyband) if needed else []
     return sorted(again.difference(kept)), kept
 
 
 def _conflicts(
-    needed: list[int], again: set[int], group: Group | None, names: tuple[Sequence[Any], Floats], contents: Contents
+    needed: list[int],
+    again: set[int],
+    group: Group | None,
+    names: tuple[Sequence[Any], Floats],
+    contents: Contents,
+    skyband: bool,
 ) -> list[int]:
     """Of the needed copies, those for which no row that stays is as good.
 
     O(rows + needed · log live) where few live rows overlap.
     """
-    covered = set(_covered(group, contents, needed))
+    covered = set(
+        _covered(group, contents, needed) if not skyband else _covered_by_name(group, contents, needed, names)
+    )
     left = [k for k in needed if k not in covered]
     if not left:
         return []
@@ -99,3 +109,22 @@ def _covered(group: Group | None, contents: Contents, needed: list[int]) -> list
     there = np.column_stack((slots.uncertain.lo[alive], slots.columns.expires[alive]))
     found = as_good_as(there, np.column_stack((contents.uncertain.lo[needed], contents.expires[needed])))
     return [k for k, there_is in zip(needed, found.tolist(), strict=True) if there_is]
+
+
+def _covered_by_name(
+    group: Group | None, contents: Contents, needed: list[int], names: tuple[Sequence[Any], Floats]
+) -> list[int]:
+    """Those of the rows of whose name a live one is nowhere worse and expires no earlier."""
+    if group is None:
+        return []
+    (id, arrived), slots = names, group.live.slots
+    alive = slots.alive()
+    named = zip(slots.id[alive].tolist(), slots.columns.arrived[alive].tolist(), strict=True)
+    there = dict(zip(named, alive.tolist(), strict=True))
+    found = []
+    for k in needed:
+        slot = there.get((id[k], float(arrived[k])))
+        lives = slot is not None and slots.columns.expires[slot] >= contents.expires[k]
+        if lives and (slots.uncertain.lo[slot] >= contents.uncertain.lo[k]).all():
+            found.append(k)
+    return found

@@ -17,11 +17,14 @@ from fogline.engine.answer import words_of
 from fogline.engine.group import Group
 from fogline.engine.live import LiveSet
 from fogline.engine.revise import fill_within
+from fogline.engine.skyband import SkybandLiveSet
 from fogline.errors import RowsError
 from fogline.impute.chain import Chain
 from fogline.impute.written import imputed_cells
 from fogline.kernels.dominance import dominates
+from fogline.kernels.skyband import likely_dominators
 from fogline.kernels.states import DOMINATED, IN, OUT
+from fogline.kernels.static import IMPOSSIBLE
 from fogline.kernels.uncertain import ends
 from fogline.kernels.what_if import FROM, NEVER, Why, look_into, sole_dominators
 from fogline.query import TOLERANCE, Query, as_text
@@ -30,6 +33,8 @@ from fogline.rows.changes import GroupKey
 
 Show = Callable[[float], Any]
 BEATEN = "a row that lives at least as long surely beats it"
+UNDECIDED = "alpha = {:g} lies within what is known of its probability, whose middle decides"
+DOMINATORS = 10  # so many are named, of a row in a skyband
 WORK = 4_000_000  # instances times dominators, some tenths of a second
 _OPPOSITE = {">=": "<", ">": "<=", "<": ">=", "<=": ">"}
 _TURNED = {">=": "<=", ">": "<", "<": ">", "<=": ">="}
@@ -107,8 +112,22 @@ def explained(
     that has more is looked at coarsely, and is `approximate`. O(rows · (live · d + d · dominators · instances · log
     values)).
     """
-    which, s, state = np.asarray(slots, np.int64), live.slots, live.slots.columns.state
+    which, s = np.asarray(slots, np.int64), live.slots
     tally = None if chain is None else replace(chain.tally)
+    if isinstance(live, SkybandLiveSet):
+        out = _in_skyband(live, which, by, show, query)
+    else:
+        out = _in_skyline(live, which, by, show, query, work)
+    if chain is None or tally is None:
+        return out
+    chain.tally = tally  # to explain a row revises nothing
+    cells = imputed_cells(chain, s.known[which], query.plausible(s.raw[which]), [each.row for each in out])
+    return [replace(each, imputed=some) for each, some in zip(out, cells, strict=True)]
+
+
+def _in_skyline(live: LiveSet, which: Ints, by: GroupKey, show: Show, query: Query, work: int) -> list[Explanation]:
+    """The same, without what was imputed."""
+    s, state = live.slots, live.slots.columns.state
     alive = s.by_key(s.alive())
     opened, inside = alive[state[alive] >= OUT], state[which] == IN
     only = np.asarray(sole_dominators(s.live_arrays(), which[inside], opened))
@@ -116,12 +135,47 @@ def explained(
     seen, sides = s.live_arrays()._replace(uncertain=uncertain), ends(uncertain, np.arange(s.used))
     found: Why = look_into(seen, *sides, which, inside, alive, opened, only, live.limits.threshold, work)
     about = _Explained(live, uncertain, found, opened, show, query)
-    out = [about.explanation(k, int(slot), by) for k, slot in enumerate(which.tolist())]
-    if chain is None or tally is None:
-        return out
-    chain.tally = tally  # to explain a row revises nothing
-    cells = imputed_cells(chain, s.known[which], query.plausible(s.raw[which]), [each.row for each in out])
-    return [replace(each, imputed=some) for each, some in zip(out, cells, strict=True)]
+    return [about.explanation(k, int(slot), by) for k, slot in enumerate(which.tolist())]
+
+
+def _in_skyband(live: SkybandLiveSet, which: Ints, by: GroupKey, show: Show, query: Query) -> list[Explanation]:
+    """The same where fewer than k others may beat a row. What would change it is not worked out."""
+    s, c, k = live.slots, live.slots.columns, live.k
+    opened, uncertain = s.by_key(live.opened), _filled(live, which)
+    who, chances = likely_dominators(s.live_arrays(), uncertain, which, opened, DOMINATORS)
+    low, high = live.chances(which)
+    front = live.fronts(which)
+    words, undecided = words_of(front, (low + high) / 2, live.alpha), set(live.undecided().tolist())
+    out = []
+    for n, slot in enumerate(which.tolist()):
+        inside, hidden = bool(c.state[slot] == IN), bool(c.state[slot] == DOMINATED)
+        half = float(high[n] - low[n]) / 2
+        if slot in undecided:
+            reason = UNDECIDED.format(live.alpha)
+        elif inside:
+            reason = f"more likely than alpha = {live.alpha:g} that fewer than {k} rows beat it"
+        else:
+            reason = f"{k} rows surely beat it" if hidden or front[n] == IMPOSSIBLE else f"{k} rows or more may beat it"
+        certainty = "" if hidden else str(words[n])
+        strongest = zip(who[n].tolist(), chances[n].tolist(), strict=True)
+        out.append(
+            Explanation(
+                by=by,
+                id=s.id[slot],
+                arrived=show(c.arrived[slot]),
+                inside=inside,
+                reason=reason,
+                probability=0.0 if hidden else float(low[n] + high[n]) / 2,
+                probability_error=half if half > TOLERANCE and not hidden else 0.0,
+                row=uncertain_row_of(uncertain, slot, query),
+                beaten_by=tuple(Dominator(s.id[g], show(c.arrived[g]), p) for g, p in strongest if g >= 0),
+                certainty="possible" if certainty == "likely" and not inside else certainty,
+                alpha=live.alpha,
+                outside=tuple(outside_of(s.raw[slot], query)),
+                skyband=k,
+            )
+        )
+    return out
 
 
 def _filled(live: LiveSet, which: Ints) -> UncertainRows:
@@ -243,7 +297,7 @@ class _Explained:
     def _reason(self, slot: int, beaten_by: tuple[Dominator, ...]) -> str:
         live, s, c = self.live, self.live.slots, self.live.slots.columns
         if slot in self.undecided:
-            return f"alpha = {live.alpha:g} lies within what is known of its probability, whose middle decides"
+            return UNDECIDED.format(live.alpha)
         if c.state[slot] == IN:
             return f"more likely than alpha = {live.alpha:g} that no row beats it"
         if c.state[slot] == DOMINATED:

@@ -373,6 +373,8 @@ def named_dominator(groups: ManyLiveSets, g: int, slot: int, named: Named) -> in
     if returned is not None and slot in returned[0]:
         uncertain, o, begin = returned[1], int(np.flatnonzero(returned[0] == slot)[0]), 0
     found = sure_dominators(live, uncertain, o, begin)
+    if len(found) < groups.k:
+        return NO_DOMINATOR
     ids = dict(zip(found.tolist(), named(s.id[first + found]), strict=True))
     return min(found.tolist(), key=lambda each: (live.columns.arrived[each], ids[each]), default=NO_DOMINATOR)
 

@@ -24,7 +24,7 @@ of the current rows alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,7 +43,7 @@ from fogline.arrays import (
     UncertainRows,
 )
 from fogline.engine.bulk import arrivals_of
-from fogline.engine.group import Group, Incoming, WindowGroup, named_dominator
+from fogline.engine.group import Group, Incoming, named_dominator
 from fogline.engine.live import Changes, LiveSet
 from fogline.engine.revise import Fill
 from fogline.engine.slots import NO_SLOTS, Slots, longer
@@ -52,11 +52,7 @@ from fogline.kernels.states import DEAD, DOMINATED, HEAVY, OUT
 from fogline.kernels.tick import DONE, FILL, GROW, report_changes
 from fogline.kernels.uncertain import dense, extent
 from fogline.kernels.words import words
-from fogline.query import Query
 from fogline.rows.names import Contents
-
-if TYPE_CHECKING:
-    from fogline.impute.chain import Chain
 
 NO_VERSION = np.iinfo(np.int64).min
 FORGET_FROM = 64  # fewer markers than this are not worth looking at
@@ -234,6 +230,7 @@ NONE_LEAVES = Leaving(NO_SLOTS, NO_SLOTS)
 class LatestLiveSet(LiveSet):
     """The current rows of one group. `change` costs O(slots + (arrivals + orphans) · open) comparisons at worst."""
 
+    by_id = True
     slots: LatestSlots
     opened: Ints = NO_SLOTS  # the open slots; those that dominate many are last, …
     _opened_since = 0  # … but for so many that opened since they were sorted
@@ -548,32 +545,3 @@ def _contents(rows: Batch, points: bool) -> Contents:
     lo, hi = rows.uncertain.lo, rows.uncertain.hi
     came = (np.abs(rows.raw) == np.abs(lo)) & (lo == hi)
     return Contents(np.where(came, lo, np.nan), rows.expires, rows.uncertain, np.ones(lo.shape[1]), points)
-
-
-# --- The group of a query ---------------------------------------------------------------------------------------------
-
-
-def new_group(
-    query: Query,
-    chain: Chain | None,
-    instances: int,
-    remember: float,
-    *,
-    width: int | None = None,
-    points: bool = False,
-) -> Group:
-    """A group that nothing has reached.
-
-    `remember`: how long an id that was removed is known to be so; `width`: how many numbers are kept of a row, if not
-    as many as the chain asks for; `points`: see `rows.names.Contents`.
-    """
-    d, alpha, marks = len(query.names), query.alpha, len(query.carry)  # marks: which of these cells were imputed
-    width = (0 if chain is None else chain.width) if width is None else width
-    fill, shared, note = (None, None, None) if chain is None else (chain.fill_sharing, chain.shared, chain.note)
-    group: Group
-    if query.latest:
-        group = LatestGroup(d, alpha, instances, width + marks, fill, shared, remember, points)
-    else:
-        group = WindowGroup(d, alpha, query.last, instances, width, fill, shared, note)
-    group.chain = chain
-    return group

@@ -101,6 +101,8 @@ def limits_of(alpha: float, instances: int) -> Limits:
 class ManyLiveSets:
     """The live sets of groups. `step` costs O(arrivals · live) word comparisons in each, and little else."""
 
+    k = 1  # a row that so many others surely dominate has probability 0
+
     def __init__(
         self,
         d: int,
@@ -320,6 +322,8 @@ class ManyLiveSets:
 
 class LiveSet(ManyLiveSets):
     """The live set of one group, with what only a group of its own has: revisions, and looks from outside."""
+
+    by_id = False  # whether each id has one current row, which may be replaced
 
     def __init__(
         self,

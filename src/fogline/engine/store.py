@@ -235,7 +235,7 @@ def join_latest(groups: list[LatestGroup], kind: pa.DataType | None) -> dict[str
         place = np.full(s.used, -1, np.int32)
         place[alive] = np.arange(len(alive))
         joint, markers = s.guards.joint[out], names.markers(group.clock)
-        dominated = s.columns.state[alive] == DOMINATED
+        dominated = (s.columns.state[alive] == DOMINATED) & (s.guards.sure[alive] >= 0)  # a skyband has no guards
         parts.append(
             {
                 "guard": np.where(dominated, place[np.where(dominated, s.guards.sure[alive], 0)], -1).astype(np.int32),

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from fogline.arrays import Batch, Floats, Ints, UncertainRows, objects
+from fogline.arrays import Batch, Flags, Floats, Ints, UncertainRows, objects
 from fogline.engine.group import Incoming, WindowGroup
+from fogline.engine.skyband import SkybandLiveSet
 from fogline.kernels.instances import ROOM
+from fogline.kernels.skyband import may_matter
 from fogline.kernels.static import NOT_ABOVE, Dominators, chances
 from fogline.kernels.words import cut_points, fences, words
 from fogline.query import TOLERANCE
@@ -41,12 +43,38 @@ def once(uncertain: UncertainRows, alpha: float) -> tuple[Ints, Floats, Floats]:
     return which, chance[which], np.zeros(len(which))
 
 
+def in_skyband(uncertain: UncertainRows, alpha: float, k: int) -> tuple[Ints, Floats, Floats, Ints]:
+    """The same, where fewer than k others may dominate a row, by one tick of a live set; and which are in for certain:
+    under every value (CERTAIN) or under some (OPEN)."""
+    d = uncertain.lo.shape[1]
+    live = SkybandLiveSet(d, alpha, k, by_id=False, instances=_PLACES)
+    live.tick(0.0, _arriving(uncertain))
+    slots = live.members()
+    which = live.slots.id[slots].astype(np.int64)
+    order = np.argsort(which)
+    c, slots = live.slots.columns, slots[order]
+    return which[order], c.probability[slots], c.within[slots], live.fronts(slots)
+
+
+def may_be_in_skyband(uncertain: UncertainRows, k: int) -> Flags:
+    """(n,) the rows but for those that k others surely dominate, by their boxes."""
+    step, n = max(1, len(uncertain.lo) // _SAMPLE), len(uncertain.lo)
+    lo, hi = np.ascontiguousarray(uncertain.lo), np.ascontiguousarray(uncertain.hi)
+    worst, best = words(lo, hi, cut_points(lo[::step], hi[::step]))
+    return np.asarray(may_matter(lo, hi, worst, best, np.zeros(n), fences(lo.shape[1]), k))
+
+
+def _arriving(uncertain: UncertainRows) -> Batch:
+    """The rows with their positions as ids, all at once."""
+    n = len(uncertain.lo)
+    zeros = np.zeros(n)
+    return Batch(objects(list(range(n))), zeros, zeros + 1.0, uncertain.lo, np.empty((n, 0)), uncertain)
+
+
 def _by_live_set(uncertain: UncertainRows, alpha: float) -> tuple[Ints, Floats, Floats]:
     """The same by one tick of a live set, which can bracket what cannot be summed."""
-    n, d = uncertain.lo.shape
-    zeros = np.zeros(n)
-    rows = Batch(objects(list(range(n))), zeros, zeros + 1.0, uncertain.lo, np.empty((n, 0)), uncertain)
-    deltas = WindowGroup(d, alpha, None, _PLACES).advance(-np.inf, 0.0, Incoming(rows))
+    d = uncertain.lo.shape[1]
+    deltas = WindowGroup(d, alpha, None, _PLACES).advance(-np.inf, 0.0, Incoming(_arriving(uncertain)))
     if not deltas:
         return np.empty(0, np.int64), np.empty(0), np.empty(0)
     [delta] = deltas

@@ -6,5 +6,6 @@ value arrives.
 
 `uncertain` states how rows lie; `dominance` compares two of them, `words` many boxes at once. The probability of a row
 is a sum over its `instances`: `sums` keeps it while others come and go, `sweep` and `bracket` work it out where
-instances are very many, `static` for rows that are looked at once, and `what_if` if a cell were known.
+instances are very many, `skyband` where a few others may dominate it, `static` for rows that are looked at once, and
+`what_if` if a cell were known.
 """

@@ -8,6 +8,10 @@ row, an *earlier cover*, which has arrived before the row and lives until the ot
 Dropped rows need not serve as covers themselves: what covers them covers what they would have covered. The same holds
 for those that are marked as having covered: whatever a dropped row covered, marked rows that stay cover.
 
+Where fewer than k others may dominate a row (a skyband), k rows must cover it, each of them from its arrival to its
+expiry, and all with names of their own. `engine.skyband` has the proof: what k rows of a part cover, k rows cover in
+the whole; and of those that cover a row, k are never covered by k themselves.
+
 A row that may turn out to be a copy of another must not cover, nor go without its name: see `pipeline/prune.py`.
 """
 
@@ -59,23 +63,28 @@ class Cover(NamedTuple):
     earlier_cover: Words  # … and with the earlier arrival being better
 
 
-def matter(group: Ints, rows: Lives, strong: int = STRONG, most: int = COMPARED) -> tuple[Ints, Flags]:
+def matter(
+    group: Ints, rows: Lives, strong: int = STRONG, most: int = COMPARED, skyband: int = 1
+) -> tuple[Ints, Flags]:
     """The rows that can matter in their groups, and which of these cover others that go.
 
-    O(rows · kept) word comparisons at worst. Where only the end counts, let all rows arrive at once. A row too many may
-    stay, never one too few.
+    `skyband`: so many rows must cover one. O(rows · kept) word comparisons at worst. Where only the end counts, let all
+    rows arrive at once. A row too many may stay, never one too few.
     """
     weak = rows.lo @ np.full(rows.lo.shape[1], -1.0)  # the sums, negated
     apart = not (rows.arrived == rows.arrived[:1]).all()
     used = np.zeros(len(group), np.bool_)
-    left = _sifted(group, weak, rows, strong, apart, used)
+    left = _sifted(group, weak, rows, strong, apart, used) if skyband == 1 else np.arange(len(group))
     idle = rows.stays[left] & ~rows.covers[left]  # they stay, and need not be compared with any
     order = left[~idle]
     order = order[np.lexsort((weak[order], group[order]))]
     few = rows.part(order)
     later_covers = _words(few, few.expires)
-    earlier_covers = _words(few, -few.arrived) if apart else later_covers
-    kept, covering = uncovered(group[order], few, later_covers, earlier_covers, most)
+    if skyband > 1:
+        kept, covering = uncovered_by(group[order], few, later_covers, most, skyband)
+    else:
+        earlier_covers = _words(few, -few.arrived) if apart else later_covers
+        kept, covering = uncovered(group[order], few, later_covers, earlier_covers, most)
     used[order[covering]] = True
     stay = np.concatenate((order[kept], left[idle]))
     stay = stay[np.argsort(stay)]
@@ -176,6 +185,40 @@ def uncovered(group, rows, later_covers, earlier_covers, most):
             cover.row[m], cover.later_cover[m], cover.earlier_cover[m] = q, later_covers.lo[q], earlier_covers.lo[q]
             m += 1
     return kept[:k], np.flatnonzero(used)
+
+
+@kernel
+def uncovered_by(group, rows, later_covers, most, k):
+    """As `uncovered`, where k rows must cover one from its arrival to its expiry."""
+    n, fence = rows.lo.shape[0], later_covers.fence
+    row, word = np.empty(n, np.int64), np.empty(n, np.uint64)
+    kept, used, by = np.empty(n, np.int64), np.zeros(n, np.bool_), np.empty(k, np.int64)
+    first = m = end = 0
+    for q in range(n):
+        if q > 0 and group[q] != group[q - 1]:
+            first = m
+        count, r = 0, first if not rows.stays[q] else m
+        while r < min(m, first + most) and count < k:
+            s = row[r]
+            if (
+                covers(word[r], later_covers.hi[q], fence)
+                and rows.arrived[s] <= rows.arrived[q]
+                and rows.expires[s] >= rows.expires[q]
+                and dominates(rows.lo, s, rows.hi, q)
+            ):
+                by[count] = s
+                count += 1
+            r += 1
+        if count == k:
+            for s in by:
+                used[s] = True
+            continue
+        kept[end] = q
+        end += 1
+        if rows.covers[q]:
+            row[m], word[m] = q, later_covers.lo[q]
+            m += 1
+    return kept[:end], np.flatnonzero(used)
 
 
 @inner

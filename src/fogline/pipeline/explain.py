@@ -162,7 +162,8 @@ class Explainer:
         near = _near_of(standing(live, "possible" if few else "likely"), live)
         more = [slot for slot in _outside_first(near.slots, live) if slot not in why][:SHOWN]
         rows = self._rows(live, near, why | self._why(live, by, more))
-        return GroupView(beside, rows, self._cells(live, by, CELLS if few else 0))
+        asks = few and self.plan.query.skyband == 1  # what to measure next is worked out in skylines
+        return GroupView(beside, rows, self._cells(live, by, CELLS if asks else 0))
 
     def _why(self, live: LiveSet, by: tuple[Any, ...], slots: list[int]) -> dict[int, str]:
         """Explanations as JSON, by slot."""

@@ -279,13 +279,14 @@ class Screening:
         if (near := self.collector.near(cell)) is not None:
             edge |= ~near
         if not self.at_end:
-            return matter(cell, Lives(uncertain.lo, uncertain.hi, arrived, expires, inside, edge))
+            rows = Lives(uncertain.lo, uncertain.hi, arrived, expires, inside, edge)
+            return matter(cell, rows, skyband=self.query.skyband)
         # What has expired by the end, or is beaten then, never counts.
         there = np.flatnonzero((expires > self.collector.greatest()[cell]) | edge)
         rows = Lives(uncertain.lo, uncertain.hi, np.zeros(len(cell)), expires, inside, edge)
         if len(there) == len(cell):
-            return matter(cell, rows)
-        kept, covering = matter(cell[there], rows.part(there))
+            return matter(cell, rows, skyband=self.query.skyband)
+        kept, covering = matter(cell[there], rows.part(there), skyband=self.query.skyband)
         return there[kept], covering
 
     def _newest_of(

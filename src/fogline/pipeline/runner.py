@@ -22,7 +22,7 @@ from fogline.arrays import ASKED_NO_MORE, BEGUN_ANEW, BOUNDS_ONLY, LEAVE, ONE, D
 from fogline.engine.bulk import threads
 from fogline.engine.copies import duplicates, entered
 from fogline.engine.group import Group
-from fogline.engine.latest import new_group
+from fogline.engine.kinds import new_group
 from fogline.engine.live import MOST_EXACT
 from fogline.engine.store import join_groups, save_group, split_groups
 from fogline.impute.scores import Sums, add
@@ -335,7 +335,9 @@ class GroupRunner:
             again = entered(loaded.group, names, rows.arrived, loaded.clock)
         else:
             contents = partial(Contents, rows.raw, rows.expires, rows.uncertain, self.plan.signs, self._points)
-            again, kept = duplicates(loaded.group, names, rows.arrived, loaded.clock, contents, rows.covering)
+            again, kept = duplicates(
+                loaded.group, names, rows.arrived, loaded.clock, contents, rows.covering, skyband=query.skyband > 1
+            )
         if not again:
             return rows, [], len(kept)
         rejects = [RejectedRow(as_json(rows.row(i, query)), DUPLICATE) for i in again]

@@ -216,12 +216,14 @@ class _ManyTurns(NamedTuple):
 def may_go_together(plan: Plan) -> bool:
     """Whether groups of this plan ever do: each row enters once, as soon as it is there, and is not revised.
 
-    Those that are to be explained are loaded; so are all, where even small ones may be too large.
+    Those that are to be explained are loaded, and skybands, whose live sets are of one group each; so are all, where
+    even small ones may be too large.
     """
     query, hindsight = plan.query, plan.chain is not None and plan.chain.revising
     waits = plan.settles or plan.lateness or hindsight
     tight = plan.max_state is not None and plan.max_state < SMALL
-    return not (query.latest or query.last is not None or waits or plan.explain or plan.views or tight)
+    alone = query.latest or query.last is not None or query.skyband > 1
+    return not (alone or waits or plan.explain or plan.views or tight)
 
 
 def take_together(runner: GroupRunner, bundle: Bundle, come: Mapping[KeyText, Sequence[GroupRows]]) -> Together | None:
