@@ -20,6 +20,7 @@ from fogline.pipeline.plan import make_plan
 from fogline.runs import embedded, spill
 from fogline.runs.config import RunConfig
 from fogline.runs.embedded import Embedded
+from fogline.runs.taken import FileRows
 from tests.flow.driving import pruned_rows, take
 from tests.flow.embedding import CASES, config_of, reported, run, write_stream
 
@@ -240,3 +241,61 @@ def test_the_example_in_the_pages_counts_what_enters(tmp_path):
     run(config_of(CASE, tmp_path, sinks=(sink,)))
     entered = [row for row in in_files(tmp_path / "out", "changes") if row["change"] == "enter"]
     assert sink.entered == len(entered) > 0
+
+
+def _stopped_with_one_sink_ahead(folder: Path) -> Keeping:
+    """A run of two batches: of the second one sink has the changes, and the other failed."""
+    write_stream(CASE, folder / "in")
+    run(config_of(CASE, folder, "calm"), files_per_batch=1)
+    ahead = Keeping()
+    with pytest.raises(SinkError):
+        run(config_of(CASE, folder, sinks=(ahead, Keeping(fails=1))), files_per_batch=1)
+    assert ahead.came == [0, 1]
+    return ahead
+
+
+@pytest.mark.parametrize("change", ["gone", "changed", "longer", "touched"])
+def test_a_batch_is_done_again_only_with_the_files_that_it_had(change, tmp_path):
+    ahead = _stopped_with_one_sink_ahead(tmp_path)
+    path = tmp_path / "in" / "001.parquet"
+    good = path.read_bytes()
+    match change:
+        case "gone":
+            path.unlink()
+        case "changed":
+            pq.write_table(CASE.table().slice(0, 7), path)
+        case "longer":
+            path.write_bytes(good + b" ")
+        case _:
+            path.write_bytes(good)
+    if change != "touched":
+        for _ in range(2):  # it stays so, until the file is back
+            with pytest.raises(
+                FoglineError, match=r"001.parquet' is not what it was when a batch read it that was not"
+            ):
+                run(config_of(CASE, tmp_path, sinks=(ahead,)), files_per_batch=1)
+        assert ahead.came == [0, 1]
+        path.write_bytes(good)
+    run(config_of(CASE, tmp_path, sinks=(ahead,)), files_per_batch=1)
+    assert ahead.came == [0, 1, 1, 2, 3, 4]
+    for kind in ("changes", "rejects"):
+        assert reported(tmp_path / "out", kind) == reported(tmp_path / "calm", kind)
+        assert ahead.rows(kind) == in_files(tmp_path / "out", kind)
+
+
+def test_what_was_interrupted_before_it_put_anything_is_begun_anew_with_the_files_that_are_there(tmp_path, monkeypatch):
+    write_stream(CASE, tmp_path / "in")
+    read = FileRows.take
+
+    def dies(self, *how: Any) -> Any:
+        yield from list(read(self, *how))[:1]
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FileRows, "take", dies)
+        with pytest.raises(KeyboardInterrupt):
+            run(config_of(CASE, tmp_path), files_per_batch=1)
+    (tmp_path / "in" / "000.parquet").unlink()
+    run(config_of(CASE, tmp_path), files_per_batch=1)
+    run(config_of(CASE, tmp_path, "calm"), files_per_batch=1)
+    assert reported(tmp_path / "out") == reported(tmp_path / "calm")

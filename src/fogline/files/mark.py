@@ -30,6 +30,23 @@ class FileMark(NamedTuple):
     checksum: int  # of so many
 
 
+def mark_of(path: str) -> FileMark | None:
+    """By what a file is known as it is now; None: it is not there, or cannot be read."""
+    with suppress(OSError):
+        size = os.path.getsize(path)
+        return FileMark(size, checksum(Path(path), size))
+    return None
+
+
+def is_same(path: str, mark: FileMark | None) -> bool:
+    """Whether a file begins with the bytes that it had; None: it could not be read, and cannot be now."""
+    if mark is None:
+        return mark_of(path) is None
+    with suppress(OSError):
+        return os.path.getsize(path) >= mark.size and checksum(Path(path), mark.size) == mark.checksum
+    return False
+
+
 class Span(NamedTuple):
     """The part of a file of lines that is read."""
 
@@ -81,35 +98,45 @@ class _Seen(NamedTuple):
 
 
 class MarkedFile:
-    """A file that is read in parts. It is looked into only where it was touched since the last look."""
+    """A file that is read, maybe in parts. It is looked into only where it was touched since the last look.
+
+    Of one that was read before, its mark is given; a new one is as it is when this is made.
+    """
 
     def __init__(self, path: str, mark: FileMark | None = None) -> None:
-        self.path, self.mark = path, mark  # None: not known
-        self.opened = _seen(path)  # before it is read
-        self.known: _Seen | None = None  # when the mark was right
+        self.path, self.is_new = path, mark is None  # new: no rows of it were taken before
+        self.known = _seen(path) if mark is None else None  # when the mark was right
+        self.mark = mark_of(path) if mark is None else mark
 
     def check(self) -> None:
         """An error, if it does not begin with the bytes that it had; one that is there no longer is no other one."""
         seen, mark = _seen(self.path), self.mark
         if seen is None or mark is None or seen == self.known:
             return
-        if seen.size < mark.size or checksum(Path(self.path), mark.size) != mark.checksum:
-            raise _changed(self.path)
+        if not is_same(self.path, mark):
+            raise _changed_meanwhile(self.path) if self.is_new else _changed(self.path)
         self.known = seen
 
     def note(self) -> FileMark | None:
         """Rows were taken of it: by what it is known from now on."""
         self.check()
-        seen = _seen(self.path)
-        if seen is not None and (self.mark is None or seen.size > self.mark.size):
-            if self.mark is None:
-                self._must_be_as_opened(seen)
-            self.mark, self.known = FileMark(seen.size, checksum(Path(self.path), seen.size)), seen
+        self.is_new, seen = False, _seen(self.path)
+        if seen is not None and self.mark is not None and seen.size > self.mark.size:
+            self.mark, self.known = mark_of(self.path) or self.mark, seen
         return self.mark
 
-    def _must_be_as_opened(self, seen: _Seen) -> None:
-        if self.opened is not None and (seen.node != self.opened.node or seen.size < self.opened.size):
-            raise FoglineError(f"{self.path!r} was replaced while it was being read. The same command reads it anew.")
+
+def changed_since(path: str) -> FoglineError:
+    """A file is not what it was when a batch read it that has to be done again."""
+    return FoglineError(
+        f"{path!r} is not what it was when a batch read it that was not finished, and some of what it changed may be "
+        "in sinks already. Put the file back as it was (also its name): the same command then finishes the batch. If "
+        "that cannot be done, begin anew with another output, and sinks that are empty."
+    )
+
+
+def _changed_meanwhile(path: str) -> FoglineError:
+    return FoglineError(f"{path!r} was replaced while it was being read. The same command reads it anew.")
 
 
 def _changed(path: str) -> FoglineError:

@@ -42,7 +42,7 @@ class FileLog(Protocol):
         """Those of these names that files have which were taken up."""
 
     def gone(self) -> list[str]:
-        """Files that were to be read by a batch that is not finished, and are no longer there."""
+        """Files that are to be read next, and are no longer there."""
 
 
 class Unread:

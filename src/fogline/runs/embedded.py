@@ -1,9 +1,9 @@
 """How does a stream of files become a folder of changes in one process, without an engine beside it?
 
-`Embedded` does what `spark.running.Run` does, with the same stages and the same output folder. For each batch: what it
-will read is written down, it is evaluated, its files are put into the output, and then its state is committed
-(`state.sqlite`). A batch that was interrupted is done again, from the state before it, and replaces what is there of
-it.
+`Embedded` does what `spark.running.Run` does, with the same stages and the same output folder. For each batch: its
+rows are read, and from which files is written down; it is evaluated, its files are put into the output, and then its
+state is committed (`state.sqlite`). A batch that was interrupted is done again, from the state before it and the same
+files, and replaces what is there of it.
 """
 
 from __future__ import annotations
@@ -167,7 +167,6 @@ class EmbeddedRun:
             if self.interrupted is not None:
                 self._again(self.interrupted)
             elif (intent := self._next()) is not None:
-                self.state.begin(intent)
                 self._do(intent, self.evaluation)
             else:
                 return False
@@ -212,9 +211,7 @@ class EmbeddedRun:
     def _do(self, intent: Intent, evaluation: Evaluation) -> None:
         """One batch, from the files to the commit."""
         began, output, status = perf_counter(), self.running.output, self.running.status
-        mark = None if self.log.cut is None else self.log.cut.mark
-        rows = self.reading.take([path for path, _ in intent.files], intent.skip, intent.most, mark, intent.spans)
-        found = from_packed(output.place, list(self._carried(evaluation.take(rows, intent.now))))
+        found = from_packed(output.place, list(self._carried(evaluation.take(self._rows(intent), intent.now))))
         number = self.state.batch + 1
         done = self.log.take(intent.files, number, self.reading.cut, intent.spans)
         self.left = None if self.left is None else self.left[done:]
@@ -224,6 +221,13 @@ class EmbeddedRun:
         self.state.commit()
         if found:
             self.running.report(status)
+
+    def _rows(self, intent: Intent) -> Iterator[pa.RecordBatch]:
+        """The rows of a batch. When they are read, and nothing of it was put anywhere, what it does is written down."""
+        paths, mark = [path for path, _ in intent.files], None if self.log.cut is None else self.log.cut.mark
+        yield from self.reading.take(paths, intent.skip, intent.most, mark, intent.spans, intent.marks)
+        if self.interrupted is None:
+            self.state.begin(intent._replace(marks=self.reading.marks))
 
     def _carried(self, journals: Iterable[Journal]) -> Iterator[pa.RecordBatch]:
         """Packed journals; what is too much to be held lies in files."""

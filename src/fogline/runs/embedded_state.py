@@ -1,7 +1,8 @@
 """What does a run in one process keep between batches: the stages' state, and what the batch under way shall do.
 
-The state lies in `state.sqlite.Checkpoint`. Before a batch is evaluated its *intent* is written: the files that it
-reads, and the machine's clock. A batch that is done again reads the same files, from the state before it.
+The state lies in `state.sqlite.Checkpoint`. When the rows of a batch were read, and before anything of it is put into
+the output or a sink, its *intent* is written: the files, by what they are known, and the machine's clock. A batch that
+is done again reads the same files, from the state before it; one of which there is no intent has put nothing anywhere.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fogline.files.mark import Span
+from fogline.files.mark import FileMark, Span
 from fogline.output.folder import LocalFolder
 from fogline.pipeline.names import CHECKPOINT
 from fogline.state.sqlite import Checkpoint, ShardStore
@@ -18,7 +19,7 @@ ALL = 2**62  # rows: as many as there are
 
 
 class Intent(NamedTuple):
-    """What a batch shall do, written before it is begun."""
+    """What a batch shall do, written before it puts anything anywhere."""
 
     files: list[tuple[str, int]]  # paths, and when each was changed, in milliseconds
     now: int  # the machine's clock, in microseconds
@@ -26,6 +27,7 @@ class Intent(NamedTuple):
     skip: int = 0  # rows of the first file that were taken before
     most: int = ALL  # rows that it reads
     spans: Sequence[Span] = ()  # the part of each file that it reads; none are known: all of each
+    marks: Sequence[FileMark | None] = ()  # by what those are known that it has read; None: it could not be read
 
 
 class EmbeddedState:
@@ -45,11 +47,13 @@ class EmbeddedState:
         return self.checkpoint.shard("")
 
     def intent(self) -> Intent | None:
-        """What the batch after the last committed one was to do; None: it was never begun."""
+        """What the batch after the last committed one was to do; None: it has put nothing anywhere."""
         if (plain := self.checkpoint.intent) is None:
             return None
         files = [(path, when) for path, when in plain["files"]]
-        return Intent(**{**plain, "files": files, "spans": [Span(*each) for each in plain["spans"]]})
+        spans = [Span(*each) for each in plain["spans"]]
+        marks = [None if each is None else FileMark(*each) for each in plain["marks"]]
+        return Intent(**{**plain, "files": files, "spans": spans, "marks": marks})
 
     def begin(self, intent: Intent) -> None:
         """The next batch will do this, however often it has to be begun."""

@@ -2,7 +2,8 @@
 
 File after file, and where the limit lies within a file, up to there: the next batch goes on with the row behind it. The
 file stays open meanwhile; after a restart the rows that were taken are skipped. A file gives the same rows every time,
-so it does not matter which of the two it was; one that is no longer the same is an error (`files.mark`).
+so it does not matter which of the two it was; one that is no longer the same is an error (`files.mark`). So it is where
+a batch is done again, of all its files: sinks may have the changes of the rows that they held.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import pyarrow as pa
 from fogline.durable import checksum
 from fogline.errors import FoglineError
 from fogline.files.listing import files_of
-from fogline.files.mark import WHOLE, FileMark, MarkedFile, Span, added_to
+from fogline.files.mark import WHOLE, FileMark, MarkedFile, Span, added_to, changed_since, is_same
 from fogline.files.reading import batches
 from fogline.files.settled import Layout
 from fogline.files.unread import Taken
@@ -38,25 +39,39 @@ class Cut(NamedTuple):
 
 
 class FileRows:
-    """Rows of files, some at a time. After `take` is through, `cut` is the file that it stopped in."""
+    """Rows of files, some at a time.
+
+    After `take` is through, `cut` is the file that it stopped in, and `marks` are by what the files are known that it
+    has read; None: it could not be read.
+    """
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self.cut: Cut | None = None
+        self.marks: list[FileMark | None] = []
         self._rest: list[pa.RecordBatch] = []  # of the file that was cut: what is left of the batch that was read, …
         self._open: Iterator[pa.RecordBatch] = iter(())  # … and those after it
         self._file = MarkedFile("")
 
     def take(
-        self, paths: Iterable[str], skip: int, most: int, mark: FileMark | None = None, spans: Sequence[Span] = ()
+        self,
+        paths: Iterable[str],
+        skip: int,
+        most: int,
+        mark: FileMark | None = None,
+        spans: Sequence[Span] = (),
+        had: Sequence[FileMark | None] = (),
     ) -> Iterator[pa.RecordBatch]:
         """Up to `most` rows of these files, of each those in its span.
 
-        Of the first one, known by its mark, `skip` rows were taken before.
+        Of the first one, known by its mark, `skip` rows were taken before. A batch that is done again states the
+        `marks` that its files had: another file, or one that is gone or has come since, is an error.
         """
-        going_on, self.cut, taken = self.cut, None, 0
+        going_on, self.cut, self.marks, taken = self.cut, None, [], 0
         for k, path in enumerate(paths):
             before, span = skip if k == 0 else 0, spans[k] if spans else WHOLE
+            if k < len(had) and not is_same(path, had[k]):
+                raise changed_since(path)
             if k or going_on is None or going_on[:2] != (path, skip):
                 added = FileMark(span.end, span.checksum) if span.begin and span.end is not None else None
                 self._file, self._rest = MarkedFile(path, mark if before else added), []
@@ -69,12 +84,17 @@ class FileRows:
                     yield some
                 taken, before = taken + some.num_rows, before + some.num_rows
                 if some.num_rows < batch.num_rows:
-                    self.cut, self._rest = Cut(path, before, self._file.note(), span), [batch.slice(some.num_rows)]
+                    self.marks.append(self._file.note())
+                    self.cut, self._rest = Cut(path, before, self.marks[-1], span), [batch.slice(some.num_rows)]
                     return
+            self.marks.append(self._file.note())
+            if k < len(had) and span.end is None and self.marks[k] != had[k]:
+                raise changed_since(path)
 
     def _begin(self, path: str, skip: int, span: Span) -> int:
         """Open a file; returns how many of its rows were taken before, which is none of a reject that stands for it."""
         if skip and not Path(path).exists():
+            self._file = MarkedFile(path)
             self._open = _gone(batches(path, self.layout), path)
             return 0
         self._file.check()
@@ -172,11 +192,10 @@ class TakenFiles:
         return cut | self.checkpoint.files_named(wanted).keys()
 
     def gone(self) -> list[str]:
-        """Files that were to be read by a batch that is not finished, and are no longer there."""
-        intent = self.interrupted()
-        paths = [] if self.cut is None else [path for path, _ in self._here([(self.cut.path, self.cut.when)])]
-        paths = paths if intent is None else [path for path, _ in intent.files]
-        return [path for path in paths if not Path(path).exists()]
+        """The file that is to be read on, if it is no longer there; those of a batch that was begun must be."""
+        if self.cut is None or self.state.intent() is not None:
+            return []
+        return [path for path, _ in self._here([(self.cut.path, self.cut.when)]) if not Path(path).exists()]
 
     def interrupted(self) -> Intent | None:
         """What a batch that was not finished was to do, with its files where they lie now; None: there is none."""

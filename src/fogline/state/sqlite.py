@@ -1,8 +1,8 @@
 """What does a run in one process keep between its batches, and is it what was written?
 
 One SQLite file, `checkpoint/state.sqlite`: values of shards, timers, the files that were taken, and a head (which run,
-which batch, what the batch under way shall do). What a batch changes is committed as one transaction; before a batch is
-begun, its intent is. After a crash the state is that before the batch or that after it.
+which batch, what the batch under way shall do). What a batch changes is committed as one transaction; before it changes
+anything, its intent is. After a crash the state is that before the batch or that after it.
 
 **Why a write-ahead log** (`journal_mode=WAL`, `synchronous=FULL`). A commit is one append and one sync, a third of the
 time of a rollback journal. A person's look into the file never blocks the run. A log that was cut leaves the state of
