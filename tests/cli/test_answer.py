@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -127,3 +127,45 @@ def test_a_missing_value_fulfils_no_condition_and_times_are_compared_as_times():
     with pytest.raises(FoglineError, match="'yes' is not true or false"):
         chosen_rows(rows, ["b = yes"])
     assert instant_text(NOON) == "2024-05-01 12:00:00"
+
+
+def test_values_are_compared_as_their_columns_hold_them():
+    ids = [2**53 + 1, 2**53 + 3]
+    rows = pa.table(
+        {"id": ids, "day": [date(2024, 1, 1), date(2024, 1, 2)], "a<b": [1, 2], "n": [1, 2], "b": [True, False]}
+    )
+
+    def chosen(condition: str) -> list[int]:
+        return chosen_rows(rows, [condition])["n"].to_pylist()
+
+    assert chosen(f"id = {ids[0]}") == [1]
+    assert chosen(f"id > {ids[0]}") == [2]
+    assert chosen("id < 9e15") == []
+    assert chosen("n > 1.5") == [2]
+    assert chosen("day = 2024-01-01") == [1]
+    assert chosen("day > '2024-01-01'") == [2]
+    assert chosen("'a<b' > 1") == chosen('"a<b">1') == [2]
+    assert chosen("b = True") == [1]
+    for condition in ("day = soon", "b = 2x", "id = many"):
+        with pytest.raises(FoglineError, match="as that column holds"):
+            chosen(condition)
+
+
+def test_times_without_a_zone_are_those_that_the_column_shows():
+    rows = pa.table({"at": pa.array([NOON]).cast(pa.timestamp("us", "+02:00"))})
+    assert chosen_rows(rows, ["at > '2024-05-01 13:59'"]).num_rows == 1
+    assert chosen_rows(rows, ["at > 2024-05-01T12:00:00Z"]).num_rows == 0
+    assert chosen_rows(rows, ["at = 01.05.2024 14:00"]).num_rows == 1
+
+
+def test_instants_that_are_fractions_of_numbers_are_shown_whole(tmp_path):
+    output = Output(LocalFolder(tmp_path), RunConfig("in", str(tmp_path), NUMBERS))
+    output.begin({})
+    times = [1.7e9 + 0.25, 1.7e9 + 0.5]
+    changes = {"time": times, "sensor": ["a", "b"], "t": times, "probability": [0.9, 0.8], "heat": [123456.7, 0.25],
+               "change": ["enter"] * 2, "probability_error": [0.0] * 2}  # fmt: skip
+    output.folder.write(0, {"changes": pa.table(changes), "health": pa.table({"batch": [0], "time": times[1:]})})
+    shown = run(str(tmp_path)).stdout
+    assert "1700000000.25" in shown
+    assert "1700000000.5" in shown
+    assert "123457" in shown

@@ -77,3 +77,10 @@ def test_timestamps_of_parquet_are_shown_in_the_zone_of_their_column(place, zone
     noon = pa.array([1_714_564_740_000_000, 1_714_564_800_000_000], pa.int64()).cast(pa.timestamp("us", zone))
     pq.write_table(pa.table({"sensor": ["s0", "s1"], "t": noon, "heat": [0.0, 1.0]}), "in/a.parquet")
     assert shown() == (wanted,) * 3
+
+
+def test_a_condition_on_times_means_those_that_are_shown(place):
+    as_csv("2024-05-01T12:30:00+02:00", "2024-05-01T12:35:00+02:00")
+    call("run", "in", "-q", "q.yaml", "-o", "out", "--engine", "embedded")
+    for condition, found in (("t > '2024-05-01 12:00'", "1 row"), ("t > '2024-05-01 12:36'", "0 rows")):
+        assert call("answer", "out", "--where", condition).splitlines()[-1] == found

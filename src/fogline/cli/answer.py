@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -30,7 +31,7 @@ FORMATS = ("table", "csv", "json", "parquet")
 COMPARISONS = {"<=": "less_equal", ">=": "greater_equal", "!=": "not_equal", "==": "equal", "=": "equal", "<": "less",
                ">": "greater"}  # fmt: skip
 CLOCKS = ("%d.%m.%Y", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S")  # beside ISO 8601
-_SIGN = re.compile("<=|>=|!=|==|=|<|>")
+_CONDITION = re.compile(r"""\s*(?:"([^"]+)"|'([^']+)'|(.+?))\s*(<=|>=|!=|==|=|<|>)\s*(.*?)\s*""", re.DOTALL)
 
 
 @app.command()
@@ -108,9 +109,9 @@ def answer(
         for name, (whole, near) in reading(output, settings(), read).items():
             with named(name):
                 every[name] = with_certainty(whole, near, certainty, alpha)
-                rows = chosen_rows(every[name].rows, where or [])
-                rows = rows if top is None else few_rows(replace(every[name], rows=rows), near, top)
-                tables[name], every[name] = in_zone_of(rows, whole.query, zone[0]), shown_in(every[name], zone[0])
+                rows = chosen_rows(in_zone_of(every[name].rows, whole.query, zone[0]), where or [])
+                tables[name] = rows if top is None else few_rows(replace(every[name], rows=rows), near, top)
+                every[name] = shown_in(every[name], zone[0])
         for text in full[:ALARMS]:
             remark(text)
         sentences = {name: about(shown) for name, shown in every.items()}
@@ -119,12 +120,12 @@ def answer(
                 if name is not None:
                     echo(f"{name}:", bold=True)
                 echo("\n".join(sentences[name]))
-                print_table(rows, most)
+                print_table(rows, most, [every[name].query.arrived])
             return
         rows = together(tables)
         remark("\n".join(dict.fromkeys(line for lines in sentences.values() for line in lines)))
         if file is not None:
-            write(rows, chosen, file)
+            write(rows, chosen, file, [shown.query.arrived for shown in every.values()])
             echo(f"{count_of(rows.num_rows, 'row')}: {file}")
         else:
             text = as_text(rows, chosen)  # for a program as it is, for a person as it may be shown
@@ -278,15 +279,21 @@ def few_rows(shown: Shown, near: pa.Table | None, top: int) -> pa.Table:
 
 
 def holds(rows: pa.Table, condition: str) -> Any:
-    """For which rows a condition holds; where the value is missing it does not."""
+    """For which rows a condition holds; where the value is missing it does not.
+
+    The value is read as the column's type is; a number that a column of whole ones cannot hold is compared as float64.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    read = _SIGN.search(condition)
-    name = condition[: 0 if read is None else read.start()].strip()
-    if read is None or not name:
-        raise FoglineError(f"--where {condition!r}: write a column, a comparison and a value, as in 'co2 > 900'.")
-    sign, text = read[0], condition[read.end() :].strip()
+    read = _CONDITION.fullmatch(condition)
+    if read is None:
+        raise FoglineError(
+            f"--where {condition!r}: write a column, a comparison and a value, as in 'co2 > 900'. A name with such "
+            "signs stands in quotes."
+        )
+    *names, sign, text = read.groups()
+    name = next(each for each in names if each)
     if name not in rows.schema.names:
         there = rows.schema.names
         raise FoglineError(
@@ -295,31 +302,29 @@ def holds(rows: pa.Table, condition: str) -> Any:
     kind = rows.schema.field(name).type
     if pa.types.is_null(kind):  # no row has a value there
         return pa.array([False] * rows.num_rows)
-    return getattr(pc, COMPARISONS[sign])(rows[name], _value(text, kind, condition)).fill_null(False)
+    value, column = _value(text, kind, condition), rows[name]
+    if value.type != kind:
+        column = column.cast(value.type, safe=False)
+    return getattr(pc, COMPARISONS[sign])(column, value).fill_null(False)
 
 
-def _value(text: str, kind: pa.DataType, condition: str) -> Any:
-    """What a person has written, in the type of a column."""
+def _value(text: str, kind: pa.DataType, condition: str) -> pa.Scalar:
+    """What a person has written, in the type of a column; times without a zone are in that of the column."""
     import pyarrow as pa
 
     bare = text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text
     if pa.types.is_timestamp(kind):
         from fogline.rows.clock import as_instant
 
-        return as_instant(bare, kind)
-    try:
-        if pa.types.is_boolean(kind):
-            return pa.scalar({"true": True, "false": False}[bare.lower()])
-        return pa.scalar(float(bare)) if not _is_text(kind) else pa.scalar(bare, kind)
-    except (KeyError, ValueError):
-        wanted = "true or false" if pa.types.is_boolean(kind) else "a number"
-        raise FoglineError(f"--where {condition!r}: {bare!r} is not {wanted}, as that column holds.") from None
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+        return as_instant(as_shown(bare, kind.tz), kind)
+    numbers = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return pa.scalar(bare).cast(kind.value_type if pa.types.is_dictionary(kind) else kind)
+    with suppress(ValueError):
+        if numbers:
+            return pa.scalar(float(bare))
+    wanted = "a number" if numbers else "true or false" if pa.types.is_boolean(kind) else f"a {kind}"
+    raise FoglineError(f"--where {condition!r}: {bare!r} is not {wanted}, as that column holds.")
 
 
 def as_text(rows: pa.Table, form: str) -> str:
@@ -336,8 +341,8 @@ def as_text(rows: pa.Table, form: str) -> str:
     return "".join(f"{json.dumps(row, default=str)}\n" for row in rows.to_pylist())
 
 
-def write(rows: pa.Table, form: str, file: Path) -> None:
-    """Rows into a file, which is replaced if it is there."""
+def write(rows: pa.Table, form: str, file: Path, times: Collection[str] = ()) -> None:
+    """Rows into a file, which is replaced if it is there; see `table_of`."""
     if form == "parquet":
         import pyarrow.parquet as pq
 
@@ -346,33 +351,39 @@ def write(rows: pa.Table, form: str, file: Path) -> None:
         from rich.console import Console
 
         with file.open("w", encoding="utf-8") as out:
-            Console(file=out, highlight=False, markup=False, emoji=False, width=160).print(table_of(rows))
+            Console(file=out, highlight=False, markup=False, emoji=False, width=160).print(table_of(rows, times))
     else:
         file.write_text(as_text(rows, form), encoding="utf-8")
 
 
-def print_table(rows: pa.Table, most: int) -> None:
-    """The first rows as a table, and how many there are."""
+def print_table(rows: pa.Table, most: int, times: Collection[str] = ()) -> None:
+    """The first rows as a table, and how many there are; see `table_of`."""
     console = paper()
     shown = rows.slice(0, most) if most else rows
-    console.print(table_of(shown))
+    console.print(table_of(shown, times))
     more = rows.num_rows - shown.num_rows
     console.print(f"{count_of(rows.num_rows, 'row')}{f', {more:,} of them not shown (--most 0)' if more else ''}")
 
 
-def table_of(rows: pa.Table) -> Any:
-    """Rows as a table for people."""
+def table_of(rows: pa.Table, times: Collection[str] = ()) -> Any:
+    """Rows as a table for people; columns of `times` are instants, of which no digit is left out."""
     from rich.table import Table
 
     table = Table(*rows.schema.names, box=None, pad_edge=False, header_style="bold")
     for row in rows.to_pylist():
-        table.add_row(*map(_cell, row.values()))
+        table.add_row(*(_cell(value, name in times) for name, value in row.items()))
     return table
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, is_time: bool) -> str:
+    """A value as a table shows it: numbers with four digits, or with all of those before the point.
+
+    >>> _cell(0.123456, False), _cell(123456.7, False), _cell(1.7e9 + 0.25, True), _cell(1e300, False)
+    ('0.1235', '123457', '1700000000.25', '1e+300')
+    """
     if isinstance(value, float):
-        text = f"{value:.15g}" if value.is_integer() else f"{value:.4g}"  # whole ones may be times
+        whole = is_time or value.is_integer()
+        text = f"{value:.15g}" if whole else f"{value:.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
     else:
         text = "" if value is None else str(value)
     return printable(text, keep="")

@@ -51,7 +51,7 @@ def ask(
             return
         console = paper()
         shown = [name for name in rows.schema.names if name not in ("time", "rank", "sentence")]
-        console.print(table_of(rows.select(shown)))
+        console.print(table_of(rows.select(shown), {each.arrived for each in each_of(asked).values()}))
         first = rows.slice(0, 1).to_pylist()[0]
         own = each_of(asked)[first.get(QUERY)]
         console.print(
