@@ -243,7 +243,7 @@ def test_completed_rows_have_the_median_of_each_gap_and_name_what_filled_it(repo
             "oxygen": [None, 3.0, 1.0, None],
         }
     )
-    found = completed(rows, QUERY, repository)
+    found = completed(rows, QUERY, repository).rows
     assert found.column_names == [*rows.column_names, "filled"]
     assert found.select(["sensor", "t", "note"]).equals(rows.select(["sensor", "t", "note"]))
     spread = fl.impute.distributions(rows, QUERY, repository).to_pylist()
@@ -262,12 +262,32 @@ def test_a_value_outside_the_limits_is_filled_and_distributions_are_refused():
         attributes={"gas": "max", "oxygen": "min"}, id="sensor", time="t", lifetime=9, limits={"gas": (-50, 50)}
     )
     made = fl.Repository.fit(history(), query)
-    found = completed(pa.table({"sensor": [1], "t": [500], "gas": [999.0], "oxygen": [1.0]}), query, made)
+    found = completed(pa.table({"sensor": [1], "t": [500], "gas": [999.0], "oxygen": [1.0]}), query, made).rows
     assert found["gas"][0].as_py() < 50
     assert found["filled"][0].as_py().startswith("gas by ")
     given = pa.table({"sensor": [1], "t": [500], "gas": [[{"value": 1.0, "weight": 1.0}]], "oxygen": [1.0]})
     with pytest.raises(fl.errors.RowsError, match="'gas' holds distributions"):
         completed(given, query, made)
+
+
+def test_cells_that_are_not_filled_stay_as_they_came(repository):
+    large = 2**53 + 1
+    rows = pa.table(
+        {
+            "sensor": [1, 2, 3, 4],
+            "t": [500, 501, 502, 503],
+            "gas": ["oops", None, "9007199254740993", "1.50"],
+            "oxygen": pa.array([large, 4, 5, None], pa.int64()),
+        }
+    )
+    found, left = completed(rows, QUERY, repository)
+    assert left == 2  # the first and the third cannot be taken
+    gas, oxygen = found["gas"].to_pylist(), found["oxygen"].to_pylist()
+    assert [gas[0], *gas[2:]] == ["oops", "9007199254740993", "1.50"]
+    assert float(gas[1]) == pytest.approx(float(completed(rows.slice(1, 1), QUERY, repository).rows["gas"][0].as_py()))
+    assert [str(each) for each in oxygen[:3]] == [str(large), "4", "5"]
+    whole = rows.set_column(3, "oxygen", pa.array([3.0, 4.0, 5.0, 6.0]))
+    assert completed(whole, QUERY, repository).rows["oxygen"].equals(whole["oxygen"])
 
 
 def written(folder: Path, name: str, text: str) -> str:
@@ -288,10 +308,10 @@ def test_impute_fill_writes_completed_rows(tmp_path, repository):
     assert found["gas"].notna().all()
     assert found["note"].tolist() == ["x", "y"]
     assert found["filled"][0].startswith("gas by ")
-    assert "keep their gaps" not in run.output
+    assert "stay as they are" not in run.output
     written(tmp_path, "rows.csv", "sensor,t,gas,oxygen\n1,500,,2.5\n2,,,3\n3,501,much,3\n")
     run = CliRunner().invoke(app, [*asked, "-o", str(tmp_path / "some.csv")])
-    assert "Rows that cannot be used, and keep their gaps: 2. `fogline check` names the reasons." in run.output
+    assert "Rows that cannot be used, and stay as they are: 2. `fogline check` names the reasons." in run.output
     run = CliRunner().invoke(app, [*asked, "-o", str(tmp_path / "other.csv"), "--master", "local[1]"])
     assert run.exit_code == 2
     assert "--fill completes rows in this process" in run.output

@@ -18,7 +18,7 @@ from fogline.files.options import Options
 from fogline.files.reading import batches, delta_table, is_table, table
 from fogline.files.settled import Layout
 from fogline.files.writing import write_folder
-from fogline.impute.written import completed, distributions, incomplete
+from fogline.impute.written import completed, distributions
 from fogline.kafka.client import Address, Config
 from fogline.kafka.topic import layout_of_topic, newest_rows
 from fogline.kernels.compile import is_cold
@@ -212,9 +212,14 @@ def imputed(
         with stages("reading the rows") as report:
             rows = table(stream, query, options, remark)
             report("imputing", 0, 0)
-            found = completed(rows, query, known) if fill else distributions(rows, query, known)
-            if fill and (left := incomplete(found, query)):
-                remark(f"Rows that cannot be used, and keep their gaps: {left:,}. `fogline check` names the reasons.")
+            if fill:
+                found, left = completed(rows, query, known)
+                if left:
+                    remark(
+                        f"Rows that cannot be used, and stay as they are: {left:,}. `fogline check` names the reasons."
+                    )
+            else:
+                found = distributions(rows, query, known)
             report("writing", 0, 0)
             write_folder(found, output, overwrite=overwrite)
         return

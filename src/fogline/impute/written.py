@@ -7,10 +7,12 @@ number. `imputed_cells` states what was imputed for live rows, at first and now.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fogline.arrays import ASKED_NO_MORE, Distributions, Flags, Floats, Ints, objects
 from fogline.errors import RowsError
@@ -91,7 +93,7 @@ def times_of(rows: Decoded, kinds: Kinds) -> pa.Array:
     """The rows' times as the clock shows them; null where there is none."""
     there = np.isfinite(rows.arrived)
     shown = write_times(np.where(there, rows.arrived, 0.0), kinds.time)
-    return shown if there.all() else pa.compute.if_else(pa.array(there), shown, None)
+    return shown if there.all() else pc.if_else(pa.array(there), shown, None)
 
 
 def written(answers: list[FilledCells], which: Ints, names: dict[str, pa.Array], chain: Chain) -> pa.Table:
@@ -124,12 +126,19 @@ def _cells(answer: FilledCells, query: Query) -> tuple[Ints, dict[str, pa.Array]
     return np.repeat(answer.rows, size), columns
 
 
-def completed(rows: pa.Table, query: Query, repository: Repository) -> pa.Table:
+class Completed(NamedTuple):
+    """Rows with their gaps filled."""
+
+    rows: pa.Table
+    left: int  # how many of them cannot be taken, or still have a gap
+
+
+def completed(rows: pa.Table, query: Query, repository: Repository) -> Completed:
     """The rows with each gap filled by the median of its distribution: as likely too low as too high.
 
-    They keep their order and their columns. A column `filled` names the cells that were filled, each with the rule or
-    imputer that gave its distribution. A value outside the query's limits is a gap. A row that cannot be taken, such as
-    one without a time, stays as it is.
+    They keep their order and their columns, and all other cells are as they were. A column `filled` names the cells
+    that were filled, each with the rule or imputer that gave its distribution. A value outside the query's limits is a
+    gap. A row that cannot be taken, such as one without a time, stays as it is.
     """
     for name in query.names:
         if name in rows.schema.names and pa.types.is_nested(rows.schema.field(name).type):
@@ -139,7 +148,7 @@ def completed(rows: pa.Table, query: Query, repository: Repository) -> pa.Table:
             )
     maker = DistributionTable(query, repository)
     named, which, answers = maker.search(rows)
-    values, notes = named.raw.copy(), [""] * rows.num_rows
+    values, notes = np.full(named.raw.shape, np.nan), [""] * rows.num_rows
     for each in answers:
         name, row = query.names[each.attribute], which[each.rows]
         values[row, each.attribute] = medians(each)
@@ -149,15 +158,24 @@ def completed(rows: pa.Table, query: Query, repository: Repository) -> pa.Table:
     for j, name in enumerate(query.names):
         column = pa.array(values[:, j], mask=np.isnan(values[:, j]))
         there = rows.schema.get_field_index(name)
-        rows = rows.append_column(name, column) if there < 0 else rows.set_column(there, name, column)
+        if there < 0:
+            rows = rows.append_column(name, column)
+        elif column.null_count < rows.num_rows:
+            rows = rows.set_column(there, name, _with(rows.column(name), column))
     filled = pa.array([each or None for each in notes], pa.string())
-    return rows.append_column(f"{FILLED}_" if FILLED in rows.schema.names else FILLED, filled)
+    found = rows.append_column(f"{FILLED}_" if FILLED in rows.schema.names else FILLED, filled)
+    open_gaps = (np.isnan(named.uncertain.lo) & np.isnan(values)).any(axis=1)
+    open_gaps[list(named.refused)] = True
+    return Completed(found, int(open_gaps.sum()))
 
 
-def incomplete(rows: pa.Table, query: Query) -> int:
-    """How many of these rows still have a gap."""
-    gaps = [rows.column(name).is_null().to_numpy() for name in query.names]
-    return int(np.any(gaps, axis=0).sum())
+def _with(column: pa.ChunkedArray, filled: pa.Array) -> pa.ChunkedArray:
+    """A column with other cells where these are not null; in its own type, in float64, or as text: where all fit."""
+    for kind in (column.type, pa.float64(), pa.string()):
+        with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            found = pc.if_else(filled.is_valid(), filled.cast(kind), column.cast(kind))
+            break
+    return found
 
 
 def medians(answer: FilledCells) -> Floats:
