@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import fogline as fl
 from fogline.repository.access import SortedAccess, TreeAccess
+from fogline.repository.history import in_order, read_history
 from fogline.repository.repository import LEVEL_0
 from fogline.repository.rules import load, parse
 from tests.repository import naive
@@ -306,3 +307,12 @@ def test_repositories_are_equal_if_they_were_fitted_alike_to_the_same_rows(tmp_p
     assert one != other
     assert one != "a repository"
     assert len({one, same, other}) == 2
+
+
+@pytest.mark.parametrize("none", [None, float("nan")])
+def test_rows_without_a_time_count_as_the_oldest(none):
+    query = fl.Query(attributes={"x": "max"}, id="id", time="t", lifetime=10)
+    table = pa.table({"id": list("abcdef"), "t": pa.array([3.0, none, 1.0, none, 2.0, 4.0]), "x": np.arange(6.0)})
+    newest = read_history(table, query).in_order(query, 3)
+    assert newest.columns["t"].values.tolist() == [2.0, 3.0, 4.0]
+    assert in_order(table, query)["x"].to_pylist()[2:] == [2.0, 4.0, 0.0, 5.0]

@@ -78,6 +78,16 @@ def test_tiny_histories_are_fitted(spark):
     assert by_spark.fingerprint == in_memory.fingerprint
 
 
+def test_rows_without_a_time_come_first_on_spark_too(spark):
+    table = history(9)
+    times = pa.array([3.0, None, 1.0, float("nan"), 2.0, 5.0, None, 4.0, 6.0])
+    table = table.set_column(0, "t", times)
+    by_spark = fl.spark.fit(spark.createDataFrame(table).repartition(3), QUERY, method="mean")
+    in_memory = fl.Repository.fit(table, QUERY, method="mean")
+    assert np.isnan(in_memory.history.columns["t"].values).tolist() == [True] * 3 + [False] * 6
+    assert by_spark.fingerprint == in_memory.fingerprint
+
+
 def test_ids_and_groups_beyond_2_to_the_53_stay_apart_on_spark_too(spark, tmp_path):
     query = fl.Query(**{**QUERY.to_dict(), "by": ["site"]})
     rows = [

@@ -202,13 +202,17 @@ class History:
         return History(columns, self.rows, self.texts)
 
     def in_order(self, query: Query, newest: int | None = None) -> History:
-        """These rows sorted by time, each (group, id, time) once; only the newest so many of them."""
+        """These rows sorted by time, each (group, id, time) once; only the newest so many of them.
+
+        Rows without a time come first: they are of no known time, and count as the oldest.
+        """
         keys = [name for name in (*query.by, query.id, query.time) if name in self.columns]
         rows = np.arange(self.rows)
         if query.time in self.columns:
             if query.id in self.columns:
                 rows = self._first_of(keys)
-            rows = rows[np.argsort(self.columns[query.time].values[rows], kind="stable")]
+            time = self.columns[query.time].values[rows]
+            rows = rows[np.argsort(np.where(np.isnan(time), -np.inf, time), kind="stable")]
         return self.part(rows if newest is None else rows[-newest:])
 
     def _first_of(self, keys: Sequence[str]) -> Ints:
@@ -306,13 +310,16 @@ def check_teaches(history: History, query: Query, otherwise: Collection[str] = (
 
 
 def in_order(table: pa.Table, query: Query) -> pa.Table:
-    """Oldest first, if the rows have times: the newest are held out when rules are judged."""
+    """Oldest first, if the rows have times: the newest are held out when rules are judged. Those without a time are
+    of no known one, and come before all others.
+    """
     keys = [(name, "ascending") for name in (query.time, query.id, *query.by) if name in table.schema.names]
     sortable = [key for key in keys if not pa.types.is_nested(table.schema.field(key[0]).type)]
     if query.time not in table.schema.names:
         return table
-    plain = pa.table({name: _decoded(table.column(name)) for name, _ in sortable})
-    return table.take(pc.sort_indices(plain, sortable))
+    dated = pc.invert(pc.is_null(table.column(query.time), nan_is_null=True))
+    plain = pa.table({"": dated} | {f" {name}": _decoded(table.column(name)) for name, _ in sortable})
+    return table.take(pc.sort_indices(plain, [("", "ascending"), *((f" {name}", way) for name, way in sortable)]))
 
 
 def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:

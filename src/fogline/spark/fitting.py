@@ -184,8 +184,13 @@ def _add(texts: dict[str, Texts], more: Mapping[str, Texts]) -> None:
 def _in_order(df: DataFrame, query: Query) -> DataFrame:
     if query.time not in df.columns:
         return df
+    """As `history.in_order`."""
     keys = [name for name in (query.time, query.id, *query.by) if name in df.columns]
-    return df.sort(*(F.col(quoted(name)).asc_nulls_last() for name in keys))
+    time = F.col(quoted(query.time))
+    dated = time.isNotNull()
+    if df.schema[query.time].dataType.typeName() in ("float", "double"):
+        dated &= ~F.isnan(time)
+    return df.sort(dated, *(F.col(quoted(name)).asc_nulls_last() for name in keys))
 
 
 _PART = "partition long, file string, rows long, words string, texts string"
