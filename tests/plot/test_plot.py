@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -157,3 +158,12 @@ def test_without_the_library_the_error_names_the_extra(monkeypatch):
 def test_rows_are_named_as_their_index_is():
     frame = pd.DataFrame({"x": [1.0], "y": [1.0]}, index=["first"])
     assert possible_rows(frame, None)[0][0].name == "row 'first'"
+
+
+def test_the_timeline_states_how_many_bars_are_left_out(monkeypatch):
+    monkeypatch.setattr(import_module("fogline.plot.timeline"), "PIECES", 5)
+    changes = ["enter", *["update"] * 8]
+    table = pa.table({"time": range(9), "id": ["a"] * 9, "t": [0] * 9, "change": changes, "probability": [0.9] * 9})
+    chart = fl.plot.timeline(table)
+    assert [stay["since"] for stay in data_of(chart)] == [4, 5, 6, 7, 8]
+    assert chart.to_dict()["title"]["subtitle"] == ["5 of 9 bars, the last ones"]

@@ -28,16 +28,18 @@ def timeline(changes: Any, *, most: int = 40, by: Any = ()) -> Any:
 
     One that has just come is a tick. `changes` is a table of changes, or a list of those that `Monitor.advance` gave,
     in their order. The `most` ids that were in last are drawn; `by` names columns whose values are put before the id.
+    Of many changes of probability only the last ones are drawn; the title states what is left out.
     """
     alt = altair()
     table = pa.concat_tables(changes, promote_options="permissive") if _is_list(changes) else changes
     stays, ends, kind = _stays(table, (by,) if isinstance(by, str) else tuple(by))
     order = list(dict.fromkeys(stay["name"] for stay in reversed(stays)))
     shown = order[:most]
-    keep = set(shown)
+    pieces = [stay for stay in stays if stay["name"] in set(shown)]
+    left = [end for end in ends if end["name"] in set(shown)]
     base = alt.Y("name:N", sort=shown, title="id")
     bars = (
-        alt.Chart(inline([stay for stay in stays if stay["name"] in keep][-PIECES:]))
+        alt.Chart(inline(pieces[-PIECES:]))
         .mark_bar(height={"band": 0.6}, color=BLUE)
         .encode(
             x=alt.X(f"since:{kind}", title="time"),
@@ -47,11 +49,11 @@ def timeline(changes: Any, *, most: int = 40, by: Any = ()) -> Any:
             tooltip=["name:N", f"since:{kind}", f"until:{kind}", alt.Tooltip("probability:Q", format=".3f")],
         )
     )
-    just_now = [stay for stay in stays if stay["name"] in keep and stay["since"] == stay["until"]]
+    just_now = [stay for stay in pieces[-PIECES:] if stay["since"] == stay["until"]]
     entered = alt.Chart(inline(just_now)).mark_tick(color=BLUE, thickness=4).encode(x=f"since:{kind}", y=base)
-    reasons = sorted({end["reason"] for end in ends if end["name"] in keep}, key=list(ENDS).index)
+    reasons = sorted({end["reason"] for end in left}, key=list(ENDS).index)
     marks = (
-        alt.Chart(inline([end for end in ends if end["name"] in keep][-PIECES:]))
+        alt.Chart(inline(left[-PIECES:]))
         .mark_point(filled=True, size=60, opacity=1)
         .encode(
             x=f"time:{kind}",
@@ -61,7 +63,12 @@ def timeline(changes: Any, *, most: int = 40, by: Any = ()) -> Any:
             tooltip=["name:N", f"time:{kind}", "reason:N", "beaten_by:N"],
         )
     )
-    title = titled("Who was in, and when", most_of(len(order), most, "ids, those that were in last"))
+    notes = (
+        most_of(len(order), most, "ids, those that were in last"),
+        most_of(len(pieces), PIECES, "bars, the last ones"),
+        most_of(len(left), PIECES, "marks, the last ones"),
+    )
+    title = titled("Who was in, and when", "; ".join(filter(None, notes)))
     return alt.layer(bars, entered, marks).properties(width=WIDTH, height=alt.Step(18), title=title)
 
 
