@@ -16,6 +16,7 @@ import fogline as fl
 from fogline.output.folder import LocalFolder
 from fogline.page.app import page_of
 from fogline.page.security import HEADERS, LineLog
+from fogline.page.state import State
 from fogline.pipeline.report import COUNTERS
 from fogline.queries import Queries
 from fogline.rows.names import Kinds
@@ -109,8 +110,23 @@ def test_a_group_that_lags_may_still_change_an_earlier_instant(tmp_path):
         assert [each[2] for each in of(browser, "/api/answer?at=9")["members"]] == members
         assert [each[2] for each in of(browser, "/api/near?at=9")["near"]] == shown
         assert [each[2] for each in of(browser, "/api/next?at=9")["next"]] == shown
-        why = [of(browser, f"/api/explain?id={name}&group=south&at=9")["why"] for name in ("s", "s2")]
+        why = [of(browser, f'/api/explain?id={name}&group=["south"]&at=9')["why"] for name in ("s", "s2")]
         assert [each is not None for each in why] == [row == "s", row == "s2"]
+
+
+def test_a_group_without_a_name_is_asked_for_like_any_other(tmp_path):
+    query = fl.Query(attributes={"heat": "max"}, id="sensor", time="t", lifetime=100, by=["site", "room"])
+    run = Writer(tmp_path, query, Kinds(pa.int64(), pa.string(), (pa.string(), pa.string())))
+    whole = {"heat": (5.0, 5.0, 5.0)}
+    for k, group in enumerate([(None, "1"), ("n", "1"), (None, None)]):
+        run.batch(1, [enter(f"s{k}", 1, 1.0, heat=5.0)], [near(f"s{k}", 1, 1.0, True, **whole)], group=group)
+    browser = client(tmp_path)
+    for k, group in enumerate(['[null, "1"]', '["n", "1"]', "[null, null]"]):
+        assert [row[2] for row in of(browser, f"/api/near?group={group}")["near"]] == [f"s{k}"]
+        assert of(browser, f"/api/explain?id=s{k}&group={group}")["why"] is not None
+    for wrong in ("n", "{}", "[1]"):
+        answer = browser.get(f"/api/near?group={wrong}")
+        assert (answer.status_code, "it is a list as JSON" in answer.json()["error"]) == (400, True)
 
 
 def test_a_row_is_explained_by_what_the_run_wrote_beside_it(tmp_path):
@@ -153,11 +169,11 @@ def test_groups_timestamps_and_numbers_as_ids_travel_as_texts(tmp_path):
     assert [each[2] for each in of(browser, "/api/near")["near"]] == [
         str(large)
     ]  # the south has nothing to show any more
-    assert len(of(browser, "/api/near?group=north&group=3")["near"]) == 1
-    assert of(browser, "/api/near?group=north&group=4")["near"] == of(browser, "/api/next?group=x")["next"] == []
-    found = browser.get("/api/explain", params={"id": str(large), "group": ["north", "3"], "arrived": row[3]}).json()
+    assert len(of(browser, '/api/near?group=["north","3"]')["near"]) == 1
+    assert of(browser, '/api/near?group=["north","4"]')["near"] == of(browser, '/api/next?group=["x"]')["next"] == []
+    found = browser.get("/api/explain", params={"id": str(large), "group": '["north", "3"]', "arrived": row[3]}).json()
     assert found["why"]["probability"] == 1.0
-    assert browser.get("/api/explain", params={"id": str(large), "group": ["south", "1"]}).json()["why"] is None
+    assert browser.get("/api/explain", params={"id": str(large), "group": '["south", "1"]'}).json()["why"] is None
     assert len(browser.get("/api/answer", params={"at": row[3]}).json()["members"]) == 1
 
 
@@ -306,8 +322,11 @@ def test_a_damaged_output_is_stated_in_words(tmp_path):
 
 
 def test_metrics_are_prometheus_text(tmp_path):
+    page = page_of(str(tmp_path))
+    page.store.poll()
     small(tmp_path)
-    answer = client(tmp_path).get("/metrics")
+    page.store.poll()
+    answer = Browser(page.app).get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     lines = answer.text.splitlines()
     for line in (
@@ -321,6 +340,56 @@ def test_metrics_are_prometheus_text(tmp_path):
     kinds = {line.split()[2] for line in lines if line.startswith("# TYPE")}
     assert set(values) == kinds
     assert "fogline_up 0" in client(tmp_path / "none").get("/metrics").text
+
+
+def test_counters_never_fall_and_count_each_batch_that_came_since_the_page_was_started(tmp_path):
+    def batches(count: int) -> None:
+        for _ in range(count):
+            run.batch(run.number, [enter(f"s{run.number}", run.number, 1.0, heat=1.0, air=1.0)])
+
+    def metrics(page: Any) -> tuple[int, int]:
+        page.store.poll()
+        found = dict(
+            line.rsplit(" ", 1) for line in Browser(page.app).get("/metrics").text.splitlines() if line[0] != "#"
+        )
+        return int(found["fogline_rows_total"]), int(found['fogline_changes_total{change="enter"}'])
+
+    run = Writer(tmp_path)
+    run.output.folder.compaction.keep = 20
+    batches(150)
+    page = page_of(str(tmp_path))
+    assert metrics(page) == (0, 0)  # what came before it is not of this page
+    batches(130)  # files were joined, and others deleted
+    assert metrics(page) == (1300, 130)
+    batches(1)
+    assert metrics(page) == (1310, 131)
+    (tmp_path / "about.json").rename(tmp_path / "away")  # nothing can be read for a moment
+    page.store.poll()
+    (tmp_path / "away").rename(tmp_path / "about.json")
+    batches(1)
+    assert metrics(page) == (1320, 132)
+    assert metrics(page_of(str(tmp_path))) == (0, 0)
+
+
+def test_of_several_queries_what_rows_met_is_counted_once_and_groups_stay_counted_as_they_were(tmp_path):
+    kinds = [("batch", pa.int64()), ("query", pa.string()), ("seconds", pa.float64()), ("site", pa.string())]
+    kinds += [("time", pa.int64()), *((name, pa.int64()) for name in COUNTERS), ("scores", pa.string())]
+    query = fl.Query(attributes={"heat": "max"}, id="sensor", time="t", lifetime=100, by=["site"])
+    state = State({}, Queries({"a": query, "b": query}))
+
+    def point(batch: int, *rows: tuple[str, str, int, int]) -> Any:
+        plain = [
+            {"batch": batch, "query": name, "seconds": 0.1, "site": site, "time": batch, **dict.fromkeys(COUNTERS, 0),
+             "rows": 3, "live": 2, "answer": 1, "waiting": waiting, "held": held, "scores": None}
+            for name, site, waiting, held in rows
+        ]  # fmt: skip
+        (found,) = state.add_health(pa.Table.from_pylist(plain, pa.schema(kinds)))
+        return found
+
+    first = point(0, ("a", "n", 2, 1), ("b", "n", 2, 1), ("a", "s", 3, 0), ("b", "s", 1, 0))
+    assert (first.rows, first.waiting, first.held, first.live, first.answer) == (6, 5, 1, 8, 4)
+    then = point(1, ("a", "n", 0, 0), ("b", "n", 0, 0))  # the south was not reached: its rows still wait
+    assert (then.rows, then.waiting, then.held) == (3, 3, 1)
 
 
 def test_browsers_may_load_nothing_from_elsewhere_and_only_read(tmp_path):
@@ -360,6 +429,7 @@ def test_a_token_opens_the_page_once_and_a_cookie_from_then_on(tmp_path):
     browser = client(tmp_path, token=token, log=LineLog(lines))
     assert browser.get("/api/answer").status_code == 401
     assert browser.get("/?token=wrong").status_code == 401
+    assert browser.get("/healthz", headers={"host": "mine.example"}).text == "ok\n"  # who watches it needs no token
     assert browser.get("/api/answer", headers={"authorization": "Bearer nothing"}).status_code == 401
     assert (
         browser.get("/api/answer", headers={"authorization": f"Bearer {token}", "host": "mine.example"}).status_code
@@ -374,4 +444,4 @@ def test_a_token_opens_the_page_once_and_a_cookie_from_then_on(tmp_path):
     assert browser.get("/api/answer").status_code == 200
     assert token not in lines.getvalue()
     logged = [json.loads(line) for line in lines.getvalue().splitlines()]
-    assert [each["status"] for each in logged if each["event"] == "request"] == [401, 401, 401, 200, 303, 200]
+    assert [each["status"] for each in logged if each["event"] == "request"] == [401, 401, 200, 401, 200, 303, 200]

@@ -9,8 +9,9 @@ of Prometheus: https://prometheus.io/docs/instrumenting/exposition_formats.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event as Flag
@@ -30,9 +31,10 @@ from starlette.routing import Route
 from fogline.errors import FoglineError
 from fogline.output.answers import OutputReader
 from fogline.page.past import EarlierReader, RowName
-from fogline.page.security import Guard, LineLog, RequestLog
+from fogline.page.security import HEALTHZ, Guard, LineLog, RequestLog
 from fogline.page.state import State
 from fogline.page.store import Event, Follower
+from fogline.page.views import Group
 
 PAUSE = 0.25  # seconds between looks at the output
 WAITING = 32  # events that wait for a viewer
@@ -115,13 +117,16 @@ TOTALS = {
 
 
 def written(state: State | None, hub: Hub) -> str:
-    """All metrics, as text."""
+    """All metrics, as text.
+
+    Counters count from the start of this page on: then they never fall, whatever an output keeps.
+    """
     lines = _metric("fogline_page_viewers", "gauge", "browsers that watch the page", {"": len(hub.queues)})
     lines += _metric("fogline_page_update_seconds", "gauge", "what the last update took the page", {"": hub.seconds})
     lines += _metric("fogline_up", "gauge", "whether there is a run to be read", {"": int(state is not None)})
     if state is None or not state.history.points:
         return "\n".join(lines) + "\n"
-    totals, last = state.history.totals(), state.history.points[-1]
+    totals, last = hub.store.counted, state.history.points[-1]
     for name, help_text in TOTALS.items():
         lines += _metric(f"fogline_{name}_total", "counter", help_text, {"": totals[name]})
     kinds = {f'{{change="{name}"}}': totals[name] for name in ("enter", "leave", "update")}
@@ -202,8 +207,7 @@ def page_of(output: str, token: str | None = None, log: LineLog | None = None) -
         given = request.query_params
         if "id" not in given:
             raise HTTPException(400, "name a row: ?id=…")
-        group = tuple(given.getlist("group"))
-        name = RowName(_whole(request, "query", 0), group, given["id"], given.get("arrived"))
+        name = RowName(_whole(request, "query", 0), _group(request), given["id"], given.get("arrived"))
         if store.state is not None and name.query not in range(len(store.state.queries)):
             raise HTTPException(404, f"there is no query number {name.query}")
         return _json(past.explain(name, given.get("at")))
@@ -236,7 +240,7 @@ def page_of(output: str, token: str | None = None, log: LineLog | None = None) -
         Route("/api/explain", explain),
         Route("/api/events", events),
         Route("/metrics", metrics),
-        Route("/healthz", alive),
+        Route(HEALTHZ, alive),
     ]
     middleware = [Middleware(RequestLog, log=lines), Middleware(Guard, token=token)]
     handlers: Any = {FoglineError: _in_words, HTTPException: _in_words}
@@ -248,9 +252,19 @@ def _json(content: bytes) -> Response:
     return Response(content, media_type="application/json")
 
 
-def _when(request: Request) -> tuple[str | None, tuple[str, ...]]:
+def _when(request: Request) -> tuple[str | None, Group]:
     """The instant and the group that are asked for."""
-    return request.query_params.get("at"), tuple(request.query_params.getlist("group"))
+    return request.query_params.get("at"), _group(request)
+
+
+def _group(request: Request) -> Group:
+    """The group that is asked for, as JSON: a text or null for each column."""
+    given = request.query_params.get("group", "[]")
+    with suppress(ValueError):
+        found = json.loads(given)
+        if isinstance(found, list) and all(each is None or isinstance(each, str) for each in found):
+            return tuple(found)
+    raise HTTPException(400, f'group is {given!r}; it is a list as JSON, such as ["north", null]')
 
 
 def _whole(request: Request, name: str, usual: int) -> int:

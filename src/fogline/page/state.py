@@ -26,7 +26,7 @@ from fogline.arrays import CHANGES
 from fogline.impute.scores import Sums, add, from_plain
 from fogline.pipeline.names import SCORES
 from fogline.pipeline.rejects import kind_of_reason
-from fogline.queries import Asked, each_of
+from fogline.queries import QUERY, Asked, each_of
 from fogline.query import Query
 from fogline.rows.changes import last_changes, of_query, standing
 
@@ -103,7 +103,11 @@ ADDED = ("batches", "seconds", "rows", "incomplete", "rejected", "late", "expire
 
 @dataclass(slots=True)
 class Point:
-    """One batch, or some neighbours."""
+    """One batch, or some neighbours.
+
+    Of several queries, each of which sees all rows: what was done with rows that came is counted once, for the query
+    that has the most of them; live rows, members and changes are those of all.
+    """
 
     batch: int  # the last one
     time: Any  # the latest clock of any group so far
@@ -202,7 +206,10 @@ class State:
     batch: int = -1
     members: dict[str | None, pa.Table] = field(default_factory=dict)  # of each query, the last change of each member
     history: Timeline = field(default_factory=Timeline)
-    sizes: dict[tuple[Any, ...], tuple[int, int]] = field(default_factory=dict)  # of each group: live rows, members
+    sizes: dict[tuple[Any, ...], tuple[int, int, int]] = field(
+        default_factory=dict
+    )  # query and group: see `add_health`
+    held: Counter[str | None] = field(default_factory=Counter)  # of each query, rows that are held
     sums: Sums = field(default_factory=dict)
     reasons: Counter[str] = field(default_factory=Counter)
     alarms: int = 0  # groups that are near a limit, or beyond it
@@ -232,7 +239,7 @@ class State:
         return touched
 
     def add_health(self, table: pa.Table) -> list[Point]:
-        """A point for each batch."""
+        """A point for each batch. Of each group that has any, live rows, members and rows that wait are kept."""
         names = table.schema.names
         keys = names[names.index("seconds") + 1 : names.index("time")]
         for scored in table[SCORES].drop_null().to_pylist():
@@ -244,22 +251,26 @@ class State:
 
     def _add_point(self, batch: int, rows: list[dict[str, Any]], keys: list[str]) -> Point:
         for row in rows:
-            self.sizes[key := tuple(row[name] for name in keys)] = row["live"], row["answer"]
-            if not row["live"]:
+            key = (row.get(QUERY), *(row[name] for name in keys if name != QUERY))
+            self.sizes[key] = row["live"], row["answer"], row.get("waiting") or 0
+            if not any(self.sizes[key]):
                 del self.sizes[key]
+            self.held[row.get(QUERY)] += (row.get("held") or 0) - (row.get("released") or 0)
         before = self.history.points[-1] if self.history.points else None
         clocks = [row["time"] for row in rows if row["time"] is not None]
         clocks += [] if before is None or before.time is None else [before.time]
-        held = sum((row.get("held") or 0) - (row.get("released") or 0) for row in rows)
         point = Point(
             batch=batch,
             time=max(clocks, default=None),
-            live=sum(live for live, _ in self.sizes.values()),
-            answer=sum(members for _, members in self.sizes.values()),
-            waiting=_total(rows, "waiting"),
-            held=max(held + (0 if before is None else before.held), 0),
+            live=sum(live for live, _, _ in self.sizes.values()),
+            answer=sum(members for _, members, _ in self.sizes.values()),
+            waiting=_most((query, waiting) for (query, *_), (_, _, waiting) in self.sizes.items()),
+            held=max(*self.held.values(), 0),
             seconds=max(row["seconds"] for row in rows),
-            **{name: _total(rows, name) for name in ("rows", "incomplete", "rejected", "late", "expired")},
+            **{
+                name: _most((row.get(QUERY), row.get(name) or 0) for row in rows)
+                for name in ("rows", "incomplete", "rejected", "late", "expired")
+            },
         )
         self.history.add(point)
         return point
@@ -289,9 +300,9 @@ def kinds_of(table: pa.Table) -> list[tuple[str, int]]:
     return [(each["values"], each["counts"]) for each in pc.value_counts(table["change"]).to_pylist()]
 
 
-def _total(rows: list[dict[str, Any]], name: str) -> int:
-    """Over all groups; each of several queries sees all rows: of these, the one that has seen most."""
+def _most(counts: Iterable[tuple[str | None, int]]) -> int:
+    """What groups of queries add up to, for the query where that is most."""
     sums: Counter[str | None] = Counter()
-    for row in rows:
-        sums[row.get("query")] += row.get(name) or 0
-    return max(sums.values())
+    for query, count in counts:
+        sums[query] += count
+    return max(sums.values(), default=0)

@@ -9,6 +9,7 @@ asked for again at the next poll.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,7 +26,7 @@ from fogline.impute.scores import by_age, listed, wrongly_sure
 from fogline.output.about import asked_in, zone_in
 from fogline.output.answers import News, OutputReader
 from fogline.output.folder import GoneError
-from fogline.page.state import EACH, NAMES, Point, Row, State, encoded, keys_of, kinds_of, members_of
+from fogline.page.state import ADDED, EACH, NAMES, Point, Row, State, encoded, keys_of, kinds_of, members_of
 from fogline.page.views import Views
 from fogline.pipeline.names import CHANGES
 from fogline.query import Query
@@ -58,6 +59,8 @@ class Follower:
         self.views = Views(output.place)
         self.trouble: str | None = None  # why there is nothing to show, in words
         self.version = 0  # grows with every event
+        self.counted: Counter[str] = Counter()  # of what has come since this page was started: see `state.ADDED`
+        self.last: tuple[Any, int] | None = None  # the run that was read last, and its last batch
         self._encoded: dict[str, tuple[int, bytes]] = {}
 
     # --- What the reading thread does --------------------------------------------------------------------------------
@@ -103,9 +106,17 @@ class Follower:
         for table in news.reasons:
             state.add_reasons(table)
         self.views.begin(state.asked, news.batch)
+        run = news.about.get("mark")
+        seen = news.batch if not self.version else self.last[1] if self.last and self.last[0] == run else -1
         with self.lock:
+            self._count([point for point in state.history.points if point.batch > seen], run, news.batch)
             self.state, self.trouble, state.batch = state, None, news.batch
             return [self._reset()]
+
+    def _count(self, points: list[Point], run: Any, batch: int) -> None:
+        """Batches that have come since the last look."""
+        self.counted.update({name: sum(getattr(point, name) for point in points) for name in ADDED})
+        self.last = run, batch
 
     def _count_past(self, state: State, newest: int) -> None:
         """What entered and left in batches that were there before; of very many, in the newest."""
@@ -138,6 +149,7 @@ class Follower:
             state.recent.extend(recent)
             touched = state.add_changes([table for _, table in changes])
             state.batch = news.batch
+            self._count(points, news.about.get("mark"), news.batch)
             return [self._changed(state, before, points, touched, recent[-EACH:])]
 
     def _changed(

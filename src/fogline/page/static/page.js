@@ -9,7 +9,7 @@ import { badge, bar, because, byId, cell, chance, count, fill, instant, make, nu
 
 async function ask(path, given = {}) {
   const address = new URL(path, location.origin);
-  for (const [name, value] of Object.entries(given)) for (const each of [value].flat()) if (each !== null && each !== undefined) address.searchParams.append(name, each);
+  for (const [name, value] of Object.entries(given)) if (value !== null && value !== undefined) address.searchParams.append(name, value);
   const answer = await fetch(address);
   const found = await answer.json();
   if (!answer.ok) throw new Error(found.error ?? answer.statusText);
@@ -51,7 +51,7 @@ function wait(about) {
 }
 
 async function loadViews() {
-  const explains = model.about.explain, at = model.at, group = model.group === null ? [] : JSON.parse(model.group);
+  const explains = model.about.explain, at = model.at, group = model.group; // JSON, as it is asked for
   const [near, next] = explains ? await Promise.all([ask("/api/near", { at, group }).catch(none("near")), ask("/api/next", { at, group }).catch(none("next"))]) : [{ near: [] }, { next: [] }];
   if (at !== model.at) return;
   takeNear(near.near); takeNext(next.next);
@@ -205,7 +205,7 @@ async function headline() {
   const row = first.row, name = `${row.key} ${row.p} ${model.at}`;
   if (named === name) return;
   named = name;
-  const found = await ask("/api/explain", { query: row.q, group: row.group, id: row.id, arrived: row.arrived, at: model.at }).catch(() => null);
+  const found = await ask("/api/explain", { query: row.q, group: JSON.stringify(row.group), id: row.id, arrived: row.arrived, at: model.at }).catch(() => null);
   if (first?.row.key === row.key) { first.why = found?.why ?? null; schedule(); }
 }
 
@@ -292,7 +292,7 @@ async function open(row) {
 async function explain(row, quietly) {
   const asked = `${row.q} ${row.id} ${row.arrived}`;
   if (!quietly) { opened = { row, asked }; panel.show(row, null); }
-  const found = await ask("/api/explain", { query: row.q, group: row.group, id: row.id, arrived: row.arrived, at: model.at }).catch((error) => ({ error: error.message }));
+  const found = await ask("/api/explain", { query: row.q, group: JSON.stringify(row.group), id: row.id, arrived: row.arrived, at: model.at }).catch((error) => ({ error: error.message }));
   if (opened?.asked === asked && !byId("why").hidden) {
     const now = found.why ? { ...row, p: found.why.probability ?? row.p, certainty: found.why.certainty || row.certainty } : row;
     panel.show(now, found);
