@@ -54,12 +54,12 @@ def rows_of_the_package() -> Evidence:
     return evidence_for(chain)
 
 
-def of_the_package() -> Iterator[tuple[str, Imputer, Evidence]]:
+def of_the_package(history: pa.Table) -> Iterator[tuple[str, Imputer, Evidence]]:
     fits = {
-        "given": Repository.fit(walks(), QUERY, rules=RULES),
-        "learnt": Repository.fit(walks(), QUERY),
-        "last": Repository.fit(walks(), QUERY, method="last"),
-        "mean": Repository.fit(walks(), QUERY, method="mean"),
+        "given": Repository.fit(history, QUERY, rules=RULES),
+        "learnt": Repository.fit(history, QUERY),
+        "last": Repository.fit(history, QUERY, method="last"),
+        "mean": Repository.fit(history, QUERY, method="mean"),
     }
     for how, repository in fits.items():
         chain = chain_of(repository, QUERY)
@@ -67,7 +67,7 @@ def of_the_package() -> Iterator[tuple[str, Imputer, Evidence]]:
         for k, imputer in enumerate(chain.imputers):
             yield f"{how}-{k}-{type(imputer).__name__}", imputer, evidence_for(chain)
     yield "function", Function(function, QUERY), rows_of_the_package()
-    yield "knn", knn(walks(), QUERY, k=7), rows_of_the_package()
+    yield "knn", knn(history, QUERY, k=7), rows_of_the_package()
 
 
 def evidence_for(chain: Chain) -> Evidence:
@@ -83,8 +83,16 @@ def evidence_for(chain: Chain) -> Evidence:
 
 @cache
 def everything() -> dict[str, tuple[Imputer, Evidence]]:
-    found = [*of_the_package(), *((f"lab-{name}", imputer, rows) for name, imputer, _, rows in examples())]
+    found = [*of_the_package(walks()), *((f"lab-{name}", imputer, rows) for name, imputer, _, rows in examples())]
     return {name: (imputer, rows) for name, imputer, rows in found}
+
+
+@cache
+def shuffled() -> dict[str, tuple[Imputer, Evidence]]:
+    """The package's imputers, from the same history in another order."""
+    table = walks()
+    table = table.take(pa.array(np.random.default_rng(3).permutation(table.num_rows)))
+    return {name: (imputer, rows) for name, imputer, rows in of_the_package(table)}
 
 
 def names() -> list[str]:
@@ -217,6 +225,20 @@ def test_an_answer_depends_on_the_row_alone(name):
             np.testing.assert_array_equal(both[0][lacking], both[1][::-1][lacking])
         if lacking[-1]:
             assert np.array_equal((alone[0][0], alone[1][0]), (whole[0][-1], whole[1][-1]), equal_nan=True)
+
+
+@pytest.mark.parametrize("name", [name for name in names() if not name.startswith(("lab-", "function"))])
+def test_an_answer_does_not_depend_on_the_order_of_the_history(name):
+    (imputer, rows), (other, _) = everything()[name], shuffled()[name]
+    for j in range(rows.values.shape[1]):
+        known = imputer.look(rows)[rows.missing[:, j]]
+        for one, then in zip(imputer.distributions(known, j), other.distributions(known, j), strict=True):
+            np.testing.assert_array_equal(one, then)
+
+
+def test_to_a_row_without_any_value_no_row_of_a_history_is_nearer_than_another():
+    empty = np.full((1, len(NAMES)), np.nan)
+    assert not any(knn(walks(), QUERY).able(empty, j).any() for j in range(len(NAMES)))
 
 
 @pytest.mark.parametrize("name", names())

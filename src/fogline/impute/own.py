@@ -141,9 +141,9 @@ def _padded(column: pa.Array) -> tuple[Any, Any, Ints]:
 def knn(history: Any, query: Query, k: int = 10) -> Neighbours:
     """An imputer: the values that the `k` nearest rows of history have.
 
-    Distance is over the attributes that a row has, each scaled by its spread. For histories without sensors and times,
-    whose attributes move together; not for many rows a second, since each is compared with all of the history (or
-    20,000 rows of it).
+    Distance is over the attributes that a row has, each scaled by its spread; a row that has none is not filled. For
+    histories without sensors and times, whose attributes move together; not for many rows a second, since each is
+    compared with all of the history (or 20,000 rows of it).
 
     >>> import pyarrow as pa
     >>> from fogline import Monitor
@@ -159,6 +159,7 @@ def knn(history: Any, query: Query, k: int = 10) -> Neighbours:
     columns = read_history(history, query).columns
     values = np.stack([columns[name].values for name in query.names], axis=1)
     values = values[~np.isnan(values).any(axis=1)]
+    values = values[np.lexsort(values.T)]
     if len(values) < k:
         raise HistoryError(
             f"the history has {count_of(len(values), 'complete row')}, too few for {count_of(k, 'neighbour')}; "
@@ -170,7 +171,10 @@ def knn(history: Any, query: Query, k: int = 10) -> Neighbours:
 
 
 class Neighbours(BaseImputer):
-    """See `knn`. Keeps a row's attributes. O(history · attributes) per row."""
+    """See `knn`. Keeps a row's attributes. O(history · attributes) per row.
+
+    The history comes sorted by its values, so that its order does not decide between rows that are equally near.
+    """
 
     def __init__(self, values: Floats, k: int) -> None:
         spread = values.std(axis=0)
@@ -182,13 +186,13 @@ class Neighbours(BaseImputer):
         return rows.values
 
     def able(self, known: Floats, j: int) -> Flags:
-        """Any row."""
-        return np.ones(len(known), np.bool_)
+        """Rows that have another attribute: to one that has none, all of the history is equally near."""
+        return ~np.isnan(np.delete(known, j, axis=1)).all(axis=1)
 
     def distributions(self, known: Floats, j: int) -> Distributions:
         """The values of the nearest rows."""
-        out = np.empty((len(known), self.k))
-        for i, row in enumerate(known):
-            far = np.nansum(((self.values - row) / self.spread) ** 2, axis=1)
+        out = np.full((len(known), self.k), np.nan)
+        for i in np.flatnonzero(self.able(known, j)).tolist():
+            far = np.nansum(((self.values - known[i]) / self.spread) ** 2, axis=1)
             out[i] = self.values[np.argpartition(far, self.k - 1)[: self.k], j]
         return listed(out)
