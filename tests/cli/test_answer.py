@@ -136,7 +136,7 @@ def test_values_are_compared_as_their_columns_hold_them():
     )
 
     def chosen(condition: str) -> list[int]:
-        return chosen_rows(rows, [condition])["n"].to_pylist()
+        return [*chosen_rows(rows, [condition])["n"].to_pylist()]
 
     assert chosen(f"id = {ids[0]}") == [1]
     assert chosen(f"id > {ids[0]}") == [2]

@@ -121,9 +121,9 @@ def test_a_group_without_a_name_is_asked_for_like_any_other(tmp_path):
     for k, group in enumerate([(None, "1"), ("n", "1"), (None, None)]):
         run.batch(1, [enter(f"s{k}", 1, 1.0, heat=5.0)], [near(f"s{k}", 1, 1.0, True, **whole)], group=group)
     browser = client(tmp_path)
-    for k, group in enumerate(['[null, "1"]', '["n", "1"]', "[null, null]"]):
-        assert [row[2] for row in of(browser, f"/api/near?group={group}")["near"]] == [f"s{k}"]
-        assert of(browser, f"/api/explain?id=s{k}&group={group}")["why"] is not None
+    for k, asked in enumerate(['[null, "1"]', '["n", "1"]', "[null, null]"]):
+        assert [row[2] for row in of(browser, f"/api/near?group={asked}")["near"]] == [f"s{k}"]
+        assert of(browser, f"/api/explain?id=s{k}&group={asked}")["why"] is not None
     for wrong in ("n", "{}", "[1]"):
         answer = browser.get(f"/api/near?group={wrong}")
         assert (answer.status_code, "it is a list as JSON" in answer.json()["error"]) == (400, True)

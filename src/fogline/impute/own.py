@@ -187,7 +187,7 @@ class Neighbours(BaseImputer):
 
     def able(self, known: Floats, j: int) -> Flags:
         """Rows that have another attribute: to one that has none, all of the history is equally near."""
-        return ~np.isnan(np.delete(known, j, axis=1)).all(axis=1)
+        return np.asarray(~np.isnan(np.delete(known, j, axis=1)).all(axis=1))
 
     def distributions(self, known: Floats, j: int) -> Distributions:
         """The values of the nearest rows."""

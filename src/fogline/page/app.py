@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,7 +146,7 @@ def written(state: State | None, hub: Hub) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _metric(name: str, kind: str, help_text: str, values: dict[str, float]) -> list[str]:
+def _metric(name: str, kind: str, help_text: str, values: Mapping[str, float]) -> list[str]:
     """The lines of one metric; values by their labels."""
     return [
         f"# HELP {name} {help_text}",
