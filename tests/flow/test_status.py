@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+from typing import Any
+
 import pyarrow as pa
+import pytest
 
 import fogline as fl
 from fogline.output.folder import LocalFolder
 from fogline.pipeline.names import HEALTH
 from fogline.pipeline.report import COUNTERS
 from fogline.runs.config import Output, RunConfig, RunStatus
+from fogline.runs.start import StreamRun
 
 QUERY = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime=5, by=["g"])
 
@@ -35,3 +40,30 @@ def test_a_run_goes_on_with_the_number_of_buckets_it_was_begun_with(tmp_path):
     again = Output(LocalFolder(tmp_path), config)
     assert again.shape() == {"id": "string"}
     assert again.buckets == 24
+
+
+class _Ended:
+    """Batches that are done."""
+
+    status = MappingProxyType({"isTriggerActive": False})
+
+    def awaitTermination(self, timeout: float | None = None) -> bool:
+        return True
+
+    def stop(self) -> None: ...
+
+
+@pytest.mark.parametrize("behind", [0, 2])
+def test_a_run_that_ends_before_it_has_read_all_files_states_it(tmp_path, behind):
+    said: list[str] = []
+
+    class Ending(StreamRun):
+        def start(self, **_: Any) -> _Ended:
+            return _Ended()
+
+        def look(self) -> None:
+            self.status.behind = behind
+
+    config = RunConfig("in", str(tmp_path), QUERY)
+    Ending(config, LocalFolder(tmp_path), remark=said.append).to_the_end()
+    assert ["2 files of the stream" in text for text in said] == [True] * bool(behind)

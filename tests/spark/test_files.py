@@ -95,6 +95,17 @@ def test_old_files_and_subfolders_are_read_and_what_is_no_csv_is_named_not_read(
     assert total() == 4
 
 
+def test_a_folder_whose_name_looks_like_a_pattern_is_read_also_after_it_was_moved(place):
+    csv("a.csv", "a,1,1")
+    Path("in").rename("Halle [A]{b}*")
+    assert "1 rows" in run("run", "Halle [A]{b}*", *RUN[2:])
+    Path("Halle [A]{b}*").rename("in")
+    csv("b.csv", "b,2,2")
+    Path("in").rename("Halle [B]")
+    assert "1 rows" in run("run", "Halle [B]", *RUN[2:], "--moved")
+    assert seen() == {"a", "b"}
+
+
 def test_a_broken_file_is_rejected_by_its_name_and_the_run_goes_on(place):
     good = pa.table({"s": ["a", "b"], "t": [1, 2], "x": [1.0, 2.0]})
     pq.write_table(good, "in/1.parquet")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 
@@ -16,7 +17,8 @@ import fogline as fl
 from fogline.cli import app
 from fogline.impute.scores import Sums, add, from_plain
 from fogline.repository.repository import Repository
-from fogline.spark.pipeline import watch
+from fogline.spark.pipeline import journal, plans_for, watch
+from fogline.spark.session import ZONE
 from tests.spark.crowd import write_files
 from tests.spark.test_watch import journal_of, kind, run, stream_of
 from tests.walks import QUERY, walks
@@ -60,6 +62,31 @@ def test_a_stream_is_answered_as_by_a_monitor_also_when_it_is_stopped_and_goes_o
     assert lines(kind(reported, "changes")) == lines(of_a_monitor(table))
     assert kind(reported, "rejects").num_rows == 0
     assert pa.compute.sum(kind(reported, "health")["revised"]).as_py() > 0  # with hindsight, as it is the default
+
+
+@pytest.mark.parametrize("remembers", [True, False])
+def test_the_clock_is_that_of_the_rows_in_a_session_of_any_zone_and_through_its_summer_time(spark, tmp_path, remembers):
+    begin = datetime(2024, 3, 30, 12, 30, tzinfo=UTC)  # in Berlin there is no 02:30 on the next day
+
+    def stamped(table: pa.Table) -> pa.Table:
+        times = [begin + timedelta(hours=each - 200) for each in table["t"].to_pylist()]
+        return table.set_column(1, "t", pa.array(times, pa.timestamp("us", "UTC")))
+
+    query = fl.Query(dict(QUERY.attributes), id="sensor", time="t", lifetime="12 hours")
+    known = Repository.fit(stamped(walks()), query) if remembers else None
+    table, before = stamped(stream(steps=15, gaps=0.2 * remembers)), spark.conf.get(ZONE)
+    write_files(table, tmp_path / "in", 1)
+    rows = stream_of(spark, tmp_path / "in", spark.createDataFrame(table).schema)
+    try:
+        spark.conf.set(ZONE, "Europe/Berlin")
+        plans = plans_for(rows, query, known, idle="1 hour")
+        assert plans.deals == remembers
+        started = journal(rows, plans).writeStream.format("noop").option("checkpointLocation", str(tmp_path / "check"))
+        started = started.outputMode("update").trigger(availableNow=True).start()
+        started.awaitTermination()
+    finally:
+        spark.conf.set(ZONE, before)
+    assert started.lastProgress["eventTime"]["watermark"] == "2024-03-31T02:30:00.000Z"
 
 
 def test_imputed_values_are_those_of_a_monitor(spark):

@@ -67,7 +67,8 @@ class Unread:
         taken = self.log.known(map(str, there))
         names = self.log.known_names(each.name for each in there) if self.by_name else ()
         new = [each for each in there if str(each) not in taken and each.name not in names]
-        self.behind = len(new) - len(strays(new, self.root))
+        unread = {*strays(new, self.root), *links(new, self.root), *specials(new, self.root), *unnamed(new, self.root)}
+        self.behind = len(new) - len(unread)
         changed = [
             each
             for each in there

@@ -37,7 +37,9 @@ from fogline.pipeline.plans import Plans, plans_of
 from fogline.repository import cache
 from fogline.repository.repository import Repository
 from fogline.runs.config import PLANNED, Output, RunConfig, RunStatus, has_batches
+from fogline.show import count_of
 
+LEFT = "{} of the stream. What came while it went on, the same command reads."
 LOOK = 5.0  # seconds between looks for files that are not read
 PAUSE = 0.5  # seconds between looks for a first file
 
@@ -98,9 +100,12 @@ class StreamRun:
         The first signal calls `stopping`, and the batch is finished; a second one is a KeyboardInterrupt, which leaves
         the batch to the next start. `how`: as `start` takes it.
         """
-        if self._waited_for(self.start(**how), stopping, signals) and follow:
+        ended = self._waited_for(self.start(**how), stopping, signals)
+        if ended and follow:
             self._waited_for(self.start(follow=True, **how), stopping, signals)
         self.look()
+        if ended and not follow and self.status.behind:
+            self.remark(f"not read by this run: {LEFT.format(count_of(self.status.behind, 'file'))}")
 
     def _waited_for(self, started: Started, stopping: Callable[[], None], signals: Sequence[signal.Signals]) -> bool:
         """Wait until it ends; whether it ended by itself."""

@@ -7,6 +7,7 @@ reaches, such as in HDFS, the content comes beside the path.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -85,11 +86,29 @@ def stream(
     """The files as they come, however old. `by_name`: a known name is known, wherever its folder was before."""
     reader = spark.readStream.option(*limit).option("maxFileAge", NO_AGE).option("fileNameOnly", by_name)
     columns = ["path"] if is_local(path) else ["path", "content"]
-    reader = _source(reader, path)
+    reader, where = _source(reader, path), for_hadoop(path)
     if by_name and is_local(path) and Path(path).is_dir():
-        path = f"{path}/*"  # of a pattern Spark does not ask that files taken up earlier lie there, too
+        where += "/*"  # of a pattern Spark does not ask that files taken up earlier lie there, too
     with plainly():
-        return reader.schema(_BINARY).load(absolute(path)).select(*columns)
+        return reader.schema(_BINARY).load(where).select(*columns)
+
+
+_LETTERS = re.compile(r"[*?\[\]{}\\]")  # that mean something in a pattern of Hadoop
+_PATTERN = re.compile(r"\[([^!])\]|([{}\\])")  # of a pattern of Python: a letter that stands for itself
+
+
+def for_hadoop(path: str) -> str:
+    """A path as Hadoop reads it, whose patterns have more letters: what is there on this machine is no pattern.
+
+    >>> for_hadoop("/in/{a}-[0-9].csv"), for_hadoop("/in/[[]a]*"), for_hadoop("hdfs://host/{a,b}")
+    ('/in/\\\\{a\\\\}-[0-9].csv', '/in/\\\\[a]*', 'hdfs://host/{a,b}')
+    """
+    if not is_local(path):
+        return path
+    whole = absolute(path)
+    if Path(whole).exists():
+        return _LETTERS.sub(r"\\\g<0>", whole)
+    return _PATTERN.sub(lambda found: "\\" + (found[1] or found[2]), whole)
 
 
 def _source(reader: Any, path: str) -> Any:

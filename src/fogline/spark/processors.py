@@ -110,8 +110,7 @@ class SensorProcessor(StatefulProcessor):
 
         plans = self.packed.get()
         chunk = Pruned(plans.shared[number], stage.take(bucket, come, self.store))
-        frame: pd.DataFrame = packed_groups(plans, chunk).to_pandas()
-        return frame.assign(event=frame["event"].dt.tz_localize(None))
+        return packed_groups(plans, chunk).to_pandas()  # times in UTC: Spark takes those without a zone for local ones
 
     def close(self) -> None:
         """Nothing is held."""
