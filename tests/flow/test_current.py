@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import fogline as fl
+from fogline.errors import FoglineError
 from fogline.output import current, folder
 from fogline.output.answers import OutputReader
 from fogline.output.current import ALWAYS, BATCH_KEY, TIME_KEY, batch_of_current
@@ -152,6 +154,48 @@ def test_an_error_while_writing_late_stops_the_next_batch(tmp_path):
     kept.failed = OSError("full")
     with pytest.raises(OSError, match="full"):
         kept.add(1, 2.0, [])
+
+
+def test_what_failed_late_is_written_at_the_end_or_the_end_fails(tmp_path, monkeypatch):
+    monkeypatch.setattr(current, "ALWAYS", 0)
+    monkeypatch.setattr(current, "SHARE", 10**6)
+    write_stream(CASES["lateness"], tmp_path / "in")
+    running = Embedded(config_of(CASES["lateness"], tmp_path))
+    assert running.start(files_per_batch=1).awaitTermination()
+    kept = running.output.folder.current
+    assert kept.later is not None
+    with monkeypatch.context() as failing:
+
+        def full(_: str) -> None:
+            raise OSError("full")
+
+        failing.setattr(kept.folder, "filling", full)
+        kept.later.cancel()
+        kept.later.function()
+        with pytest.raises(OSError, match="full"):
+            kept.close()
+    running.close()
+    must_be_the_answer(tmp_path / "out", running.status.batch)
+
+
+@pytest.mark.parametrize("pending", [False, True])
+def test_where_files_are_missing_no_start_goes_on_and_the_file_stays_as_it_was(tmp_path, pending):
+    write_stream(CASES["lateness"], tmp_path / "in")
+    config = config_of(CASES["lateness"], tmp_path)
+    running = Embedded(config)
+    batches = running.start(files_per_batch=1)
+    for _ in range(3):
+        batches.awaitTermination(0)
+    running.close()
+    place = LocalFolder(tmp_path / "out")
+    before = (tmp_path / "out" / CURRENT).read_bytes()
+    first = next(iter(place.listing("changes")))
+    place.delete([first, CURRENT] if pending else [first])
+    for _ in range(3):
+        with pytest.raises(FoglineError, match="is not whole"), closing(Embedded(config)) as again:
+            again.start(files_per_batch=1).awaitTermination()
+    assert (tmp_path / "out" / CURRENT).exists() is not pending
+    assert pending or (tmp_path / "out" / CURRENT).read_bytes() == before
 
 
 def test_a_folder_beside_the_output_has_it_too(tmp_path):

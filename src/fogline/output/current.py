@@ -8,7 +8,9 @@ that is done again puts the same rows there.
 The answer is held in memory, where the changes of a batch are added to it: what was reported before is read once, when
 a run starts. Writing all members takes time, 50 ms for 100,000. So up to `ALWAYS` members the file is written with
 every batch that changes something; with more so often that it takes at most a tenth of the time, and once more when no
-batch has followed. No reader of Fogline's rests on the file.
+batch has followed. No reader of Fogline's rests on the file. Where what was reported before cannot be read, since files
+of the output are missing or damaged, the next batch with changes fails and names them: such an output is not whole, and
+the file stays as it is.
 """
 
 from __future__ import annotations
@@ -57,13 +59,15 @@ class CurrentAnswer:
     def resume(self) -> None:
         """Write the file anew, where a run ended before it could do so.
 
-        What is wrong with files is not stated here, but by the reader that needs them.
+        What is wrong with files is not stated here, but by the next batch with changes.
         """
-        with suppress(FoglineError), self.lock:
-            self.members, self.waiting = None, []
-            if self._newest() > batch_of_current(self.folder):
-                self._load()
-                self._write()
+        with self.lock:
+            self._cancel()
+            self.members, self.waiting, self.failed = None, [], None
+            with suppress(FoglineError):
+                if self._newest() > batch_of_current(self.folder):
+                    self._load()
+                    self._write()
 
     def add(self, number: int, time: Any, changes: Sequence[pa.Table]) -> None:
         """A batch has reported these changes; its files are written. `time`: what the run has come to by then."""
@@ -78,15 +82,15 @@ class CurrentAnswer:
                 self._load()  # this batch is among what is read
             else:
                 self.waiting += changes
-                if sum(table.num_rows for table in self.waiting) > ALWAYS:
-                    self._add_up()
             self.batch = number
+            if sum(table.num_rows for table in self.waiting) > ALWAYS:
+                self._add_up()
             self._write_when_due()
 
     def close(self) -> None:
-        """Nothing more comes: what was put off is written."""
+        """Nothing more comes: what was put off is written, and what could not be written late is tried again."""
         with self.lock:
-            if self.later is not None:
+            if self.later is not None or self.failed is not None:
                 self._write()
 
     def _newest(self) -> int:
@@ -94,25 +98,28 @@ class CurrentAnswer:
         return max((held.last for held in counted(self.folder.listing(CHANGES))), default=-1)
 
     def _load(self) -> None:
-        """All that the run has reported before."""
-        reader, self.members = OutputReader(self.folder, self.name), {}
+        """All that the run has reported before. Where that cannot be read, nothing is changed."""
+        reader = OutputReader(self.folder, self.name)
         there = reader.standing(self.asked)
         assert there is not None, "there are changes"
-        for name, query in each_of(self.asked).items():
-            self.members[name] = (there if name is None else of_query(there, name)).select(answer_columns(query))
-        self.batch, self.time = self._newest(), reader.reached()
+        members = {
+            name: (there if name is None else of_query(there, name)).select(answer_columns(query))
+            for name, query in each_of(self.asked).items()
+        }
+        self.batch, self.time, self.members = self._newest(), reader.reached(), members
 
     def _add_up(self) -> None:
         """The changes that wait are added to the members."""
         assert self.members is not None
         if not self.waiting:
             return
-        changes, self.waiting = pa.concat_tables(self.waiting, promote_options="permissive"), []
+        changes, members = pa.concat_tables(self.waiting, promote_options="permissive"), dict(self.members)
         for name, query in each_of(self.asked).items():
             own = changes if name is None else of_query(changes, name)
             own = own.select([*answer_columns(query), "change"])
-            before = self.members.get(name, own.slice(0, 0).select(answer_columns(query)))
-            self.members[name] = _added(before, own, query) if own.num_rows else before
+            before = members.get(name, own.slice(0, 0).select(answer_columns(query)))
+            members[name] = _added(before, own, query) if own.num_rows else before
+        self.members, self.waiting = members, []
 
     def _write_when_due(self) -> None:
         assert self.members is not None
@@ -129,13 +136,17 @@ class CurrentAnswer:
             if self.later is not None:
                 try:
                     self._write()
-                except Exception as error:  # the next batch raises it
+                except Exception as error:  # the next batch raises it; the end tries again
                     self.failed = error
 
-    def _write(self) -> None:
+    def _cancel(self) -> None:
+        """What was put off is not written by the timer."""
         if self.later is not None:
             self.later.cancel()
             self.later = None
+
+    def _write(self) -> None:
+        self._cancel()
         began = perf_counter()
         self._add_up()
         rows = self._rows()
