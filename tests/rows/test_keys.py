@@ -20,6 +20,7 @@ from fogline.output.answers import read_answer
 from fogline.output.folder import LocalFolder
 from fogline.pipeline.decode import numbered
 from fogline.pipeline.plan import make_plan
+from fogline.rows.names import keyed
 from fogline.runs.config import EMBEDDED, RunConfig
 from tests.flow.driving import Engine, changes_of, rows_of
 from tests.flow.embedding import run
@@ -208,3 +209,11 @@ def test_in_one_line_bytes_are_no_texts():
     rows = [{"x": 1, "k": b"a"}, {"x": 2, "k": "a"}]
     assert len(fl.skyline(rows, {"x": "max"}, by="k")) == 2
     assert len(fl.skyline(pd.DataFrame(rows), {"x": "max"}, by="k")) == 2
+
+
+def test_keys_of_many_columns_with_many_values_are_told_apart():
+    size, many = 8_191, 6  # 2**13 codes with that of null, six times: more than an integer holds
+    columns = [pa.array([*range(size), *((0, 1) if k == 0 else (7, 7))]) for k in range(many)]
+    keys, which = keyed(pa.record_batch(columns, [f"c{k}" for k in range(many)]), [f"c{k}" for k in range(many)])
+    assert len(keys) == size + 2
+    assert [keys[k] for k in which[-2:]] == ["[0, 7, 7, 7, 7, 7]", "[1, 7, 7, 7, 7, 7]"]

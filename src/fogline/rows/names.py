@@ -250,6 +250,9 @@ def join_types(old: pa.DataType | None, new: pa.DataType | None, name: str) -> p
 # --- Keys -------------------------------------------------------------------------------------------------------------
 
 
+_CODES = 2**62  # as many an int64 tells apart
+
+
 def keyed(batch: pa.RecordBatch, names: Sequence[str]) -> tuple[list[KeyText], Ints]:
     """The keys that occur in these columns, and (n,) which of them each row has.
 
@@ -257,11 +260,15 @@ def keyed(batch: pa.RecordBatch, names: Sequence[str]) -> tuple[list[KeyText], I
     """
     if not names:
         return [NO_COLUMNS], np.zeros(batch.num_rows, np.int64)
-    code, columns = np.zeros(batch.num_rows, np.int64), []
+    code, codes, columns = np.zeros(batch.num_rows, np.int64), 1, []  # all codes are below `codes`
     for name in names:
         column = coded(_lettered(nameable(batch.column(name), name, {})))
         number = column.indices.fill_null(len(column.dictionary)).to_numpy(zero_copy_only=False).astype(np.int64)
-        code = code * (len(column.dictionary) + 1) + number
+        size = len(column.dictionary) + 1
+        if codes * size > _CODES:  # numbered anew, there are at most as many as rows
+            found, code = np.unique(code, return_inverse=True)
+            code, codes = code.reshape(-1), len(found)
+        code, codes = code * size + number, codes * size
         columns.append((number, [*column.dictionary.to_pylist(), None]))
     _, first, which = np.unique(code, return_index=True, return_inverse=True)
     keys = [json.dumps([values[number[i]] for number, values in columns]) for i in first]
