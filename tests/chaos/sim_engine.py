@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import pickle
 import random
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -52,7 +51,7 @@ class Worker:
 
     def __init__(self, plan: Any) -> None:
         self.plan, self.runners = plan, Runners(plan)
-        self.cached: OrderedDict[Any, Any] = OrderedDict()
+        self.cached = cache.Cache()
         self.stages: dict[int, SensorStage] = {}
 
 
@@ -160,7 +159,7 @@ class Plain:
 
     def _task(self, run: Callable[[Worker, Attempt], Any], written: dict[Entry, bytes | None]) -> Any:
         worker, attempt = self.workers[0], Attempt(self.state)
-        cache._cached = OrderedDict()
+        cache._cached = cache.Cache()
         found = run(worker, attempt)
         written.update(attempt.written)
         return found

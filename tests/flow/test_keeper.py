@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
@@ -403,6 +405,29 @@ class Watermark:
 
     def getCurrentWatermarkInMs(self) -> int | None:
         return self.at
+
+
+def test_runs_in_several_threads_share_what_stays_loaded():
+    """Each thread finds all that it has put there, or nothing: never an error, and never another's."""
+    cache._cached.clear()
+
+    def work(k: int) -> int:
+        found = 0
+        for i in range(3_000):
+            cache.put((b"%d-%d" % (k, i), b""), (k, i), cache.MOST // 500)
+            loaded = cache.pop((b"%d-%d" % (k, i - 50), b""))
+            assert loaded in (None, (k, i - 50))
+            found += loaded is not None
+        return found
+
+    before = sys.getswitchinterval()
+    try:
+        sys.setswitchinterval(1e-6)
+        with ThreadPoolExecutor(3) as threads:
+            assert min(threads.map(work, range(3))) > 0
+    finally:
+        sys.setswitchinterval(before)
+        cache._cached.clear()
 
 
 def test_a_large_group_that_is_cached_is_not_taken_for_another_plans(monkeypatch):

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -163,7 +164,43 @@ class LoadedGroup:
 
 
 Mark = tuple[bytes, bytes]  # the digests of a state and of the plan it belongs to
-_cached: OrderedDict[Mark, tuple[Any, int]] = OrderedDict()
+
+
+class Cache:
+    """What stays loaded, for all runs of a process, whichever threads they are in."""
+
+    def __init__(self) -> None:
+        self.entries: OrderedDict[Mark, tuple[Any, int]] = OrderedDict()  # with their bytes
+        self.size = 0  # of all of them
+        self.lock = Lock()  # held while entries and their size change
+
+    def put(self, mark: Mark, loaded: Any, size: int) -> None:
+        """The oldest goes; the last stays, however large it is."""
+        with self.lock:
+            self._drop(mark)
+            self.entries[mark] = loaded, min(size, MOST)
+            self.size += min(size, MOST)
+            while self.size > MOST:
+                self._drop(next(iter(self.entries)))
+
+    def pop(self, mark: Mark) -> Any:
+        """What was kept; None: it is not there."""
+        with self.lock:
+            return self._drop(mark)
+
+    def clear(self) -> None:
+        """Nothing is kept."""
+        with self.lock:
+            self.entries.clear()
+            self.size = 0
+
+    def _drop(self, mark: Mark) -> Any:
+        loaded, size = self.entries.pop(mark, (None, 0))
+        self.size -= size
+        return loaded
+
+
+_cached = Cache()
 
 
 def digest(state: bytes) -> bytes:
@@ -172,15 +209,13 @@ def digest(state: bytes) -> bytes:
 
 
 def put(mark: Mark, loaded: Any, size: int) -> None:
-    """Keep what takes so many bytes when it is loaded. The oldest goes; the last stays, however large it is."""
-    _cached[mark] = loaded, min(size, MOST)
-    while sum(each for _, each in _cached.values()) > MOST:
-        _cached.popitem(last=False)
+    """Keep what takes so many bytes when it is loaded. O(1), and once more when it goes."""
+    _cached.put(mark, loaded, size)
 
 
 def pop(mark: Mark) -> Any:
     """What was kept; None: it is not there. It is not any more: its next state will be another."""
-    return _cached.pop(mark, (None, 0))[0]
+    return _cached.pop(mark)
 
 
 # --- Sizes ------------------------------------------------------------------------------------------------------------
