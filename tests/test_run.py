@@ -87,6 +87,15 @@ def test_where_the_answer_goes_must_be_stated_and_places_must_be_apart(tmp_path)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["in"]
 
 
+@pytest.mark.parametrize("name", ["files_per_batch", "max_rows_per_batch", "keep", "max_live"])
+@pytest.mark.parametrize("wrong", [0, -5, 2.5, "3", True])
+def test_a_number_that_is_none_is_refused_before_anything_is_written(tmp_path, name, wrong):
+    write_stream(CASE, tmp_path / "in")
+    with pytest.raises(fl.errors.QueryError, match=rf"^{name} is {wrong!r}; it is a whole number, at least 1\.$"):
+        ran(tmp_path, output=tmp_path / "out", **{name: wrong})
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["in"]
+
+
 def interrupted(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
     """In the second batch Ctrl-C is pressed so often."""
     do = EmbeddedRun._do

@@ -17,7 +17,7 @@ from fogline.impute.own import ImputeFunction
 from fogline.impute.protocol import Imputer
 from fogline.output.answers import OutputReader
 from fogline.output.sink import Sink
-from fogline.pipeline.limits import STOP, GroupLimits
+from fogline.pipeline.limits import STOP, GroupLimits, must_be_counts
 from fogline.queries import asked_of
 from fogline.query import Query
 from fogline.repository.repository import Repository
@@ -129,6 +129,8 @@ def run(
     0
     """
     remark = logging.getLogger("fogline").warning if remark is None else remark
+    how: dict[str, Any] = {"files_per_batch": files_per_batch, "max_rows_per_batch": max_rows_per_batch}
+    must_be_counts(**how, keep=keep)
     root, source = _folder(output, checkpoint), fspath(stream)
     places = sinks_of(sinks, root, source)
     if output is None and not places:
@@ -158,7 +160,6 @@ def run(
         must_exist(source)
         ready(config, clock=clock)
         with holding(root, EMBEDDED, remark), closing(Embedded(config, done.add, remark)) as running:
-            how: dict[str, Any] = {"files_per_batch": files_per_batch, "max_rows_per_batch": max_rows_per_batch}
             running.to_the_end(follow=follow, clock=clock, **how)
     except KeyboardInterrupt:
         remark("stopped at once: a batch that was not finished is done again by the next call.")

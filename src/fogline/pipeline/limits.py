@@ -50,9 +50,15 @@ class GroupLimits:
         """
         if when_full not in POLICIES:
             raise QueryError(f"when_full is {when_full!r}; it may be {' or '.join(POLICIES)}.")
-        if max_live is not None and (not isinstance(max_live, int) or max_live < 1):
-            raise QueryError(f"max_live is {max_live!r}; it is a number of rows, at least 1.")
+        must_be_counts(max_live=max_live)
         return cls(max_live, None if max_state is None else bytes_of(max_state), when_full)
+
+
+def must_be_counts(**given: int | None) -> None:
+    """An error for the first that is no number of things; None states none."""
+    for name, each in given.items():
+        if each is not None and (not isinstance(each, int) or isinstance(each, bool) or each < 1):
+            raise QueryError(f"{name} is {each!r}; it is a whole number, at least 1.")
 
 
 class Full(NamedTuple):
