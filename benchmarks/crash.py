@@ -34,7 +34,7 @@ import pyarrow.parquet as pq
 
 import fogline as fl
 from benchmarks.fit import below
-from fogline.runs.lock import LOCK
+from fogline.pipeline.names import LOCK
 from fogline.synthetic import Stream, rows
 from tests.chaos.zygote import Started, run_inside
 from tests.chaos.zygote import start as fork

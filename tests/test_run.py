@@ -87,7 +87,7 @@ def test_where_the_answer_goes_must_be_stated_and_places_must_be_apart(tmp_path)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["in"]
 
 
-@pytest.mark.parametrize("name", ["files_per_batch", "max_rows_per_batch", "keep", "max_live"])
+@pytest.mark.parametrize("name", ["files_per_batch", "max_rows_per_batch", "keep_batches", "max_live"])
 @pytest.mark.parametrize("wrong", [0, -5, 2.5, "3", True])
 def test_a_number_that_is_none_is_refused_before_anything_is_written(tmp_path, name, wrong):
     write_stream(CASE, tmp_path / "in")

@@ -130,7 +130,7 @@ def run(
     """
     remark = logging.getLogger("fogline").warning if remark is None else remark
     how: dict[str, Any] = {"files_per_batch": files_per_batch, "max_rows_per_batch": max_rows_per_batch}
-    must_be_counts(**how, keep=keep)
+    must_be_counts(**how, keep_batches=keep_batches)
     root, source = _folder(output, checkpoint), fspath(stream)
     places = sinks_of(sinks, root, source)
     if output is None and not places:

@@ -26,11 +26,11 @@ from fogline.output.folder_sink import FolderSink
 from fogline.pipeline import changelog as log
 from fogline.pipeline import loaded
 from fogline.pipeline import loaded as waiting
-from fogline.pipeline.names import KINDS, VIEWS
+from fogline.pipeline.names import KINDS, LOCK, VIEWS
 from fogline.queries import Queries
 from fogline.runs import embedded
 from fogline.runs.embedded import Embedded
-from fogline.runs.lock import LOCK, holding
+from fogline.runs.lock import holding
 from fogline.runs.spill import COLLECTED
 from fogline.runs.start import ready
 from fogline.state import sqlite

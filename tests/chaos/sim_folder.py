@@ -91,9 +91,9 @@ class CrashingState(EmbeddedState):
         super().begin(intent)
         self.place._burn()
 
-    def commit(self) -> None:
+    def commit(self, *, reported: bool = False) -> None:
         self.place._burn()
-        super().commit()
+        super().commit(reported=reported)
         self.place._burn()
 
 

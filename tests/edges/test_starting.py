@@ -16,8 +16,9 @@ from fogline.cli import app
 from fogline.cli import run as watch
 from fogline.errors import FoglineError
 from fogline.files.listing import must_be_apart
+from fogline.pipeline.names import LOCK
 from fogline.runs.embedded_state import EmbeddedState
-from fogline.runs.lock import LOCK, holding
+from fogline.runs.lock import holding
 from fogline.saved import sealed
 
 QUERY = "attributes: {heat: max, gas: max}\nid: sensor\ntime: t\nlifetime: 50\n"

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from fogline.errors import FoglineError
+from fogline.output.folder import LocalFolder
 from fogline.runs import checkpoint
-from fogline.runs.checkpoint import Synced, mend
+from fogline.runs.checkpoint import Synced, mend, note_reported, reported_by_spark
 
 
 def written(root: Path, **files: str) -> None:
@@ -66,3 +70,22 @@ def test_the_beginning_of_a_topic_is_whole_with_the_zero_that_the_engine_writes_
 
 def test_where_there_is_no_checkpoint_there_is_nothing_to_mend(tmp_path):
     assert mend(tmp_path / "not there") == []
+
+
+def test_the_last_batch_that_reported_counts_once_spark_has_committed_it(tmp_path):
+    place = LocalFolder(tmp_path)
+    assert reported_by_spark(place) == -1
+    for number in (0, 3, 3, 4):
+        note_reported(place, number)
+        for done in (*range(number), number):  # batches between had nothing to report
+            written(tmp_path, **{f"checkpoint__commits__{done}": "v1"})
+        assert reported_by_spark(place) == number
+    note_reported(place, 7)
+    assert reported_by_spark(place) == 4
+    note_reported(place, 7)  # done again after a crash
+    assert reported_by_spark(place) == 4
+    written(tmp_path, checkpoint__commits__7="v1", **{"checkpoint__commits__.7.crc": "crc"})
+    assert reported_by_spark(place) == 7
+    written(tmp_path, **{"checkpoint__reported.json": "{"})
+    with pytest.raises(FoglineError, match=r"'checkpoint/reported\.json' of the output is damaged"):
+        reported_by_spark(place)

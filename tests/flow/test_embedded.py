@@ -181,7 +181,7 @@ def test_a_batch_of_a_run_that_followed_is_done_again_as_it_was_meant(tmp_path, 
     assert state_of(tmp_path / "out").batch == calm.state.batch
 
 
-def pulled(state: EmbeddedState) -> None:
+def pulled(state: EmbeddedState, *, reported: bool = False) -> None:
     """The power is cut when a batch's files are there, and before it is committed."""
     raise KeyboardInterrupt
 

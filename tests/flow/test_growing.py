@@ -64,7 +64,7 @@ def run(folder: Path, **sizes: Any) -> list[str]:
 def interrupted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that ends just before its batch is committed."""
     with monkeypatch.context() as patch:
-        patch.setattr(EmbeddedState, "commit", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(EmbeddedState, "commit", lambda self, **_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             run(folder)
 

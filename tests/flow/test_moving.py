@@ -203,7 +203,7 @@ def test_a_batch_that_was_begun_is_finished_as_it_was_begun(tmp_path, monkeypatc
     assert [each["since"] for each in about["repositories"]] == [0, BORDER]
 
 
-def _pulled(state) -> None:
+def _pulled(state, **_) -> None:
     raise Plug
 
 

@@ -20,9 +20,11 @@ from fogline.pipeline.plan import make_plan
 from fogline.runs import embedded, spill
 from fogline.runs.config import RunConfig
 from fogline.runs.embedded import Embedded
+from fogline.runs.embedded_state import EmbeddedState
+from fogline.runs.lock import holding
 from fogline.runs.taken import FileRows
 from tests.flow.driving import pruned_rows, take
-from tests.flow.embedding import CASES, config_of, reported, run, write_stream
+from tests.flow.embedding import CASES, config_of, reported, run, state_of, write_stream
 
 CASE = CASES["rows that are appended, in groups"]
 
@@ -183,6 +185,59 @@ def test_a_folder_elsewhere_holds_the_same_and_is_answered(tmp_path):
     assert answers[0].num_rows > 0
     assert answers[0].equals(answers[1])
     assert answers[0].equals(answers[2])
+
+
+@pytest.mark.parametrize("batches", [0, 3])
+def test_a_folder_in_which_another_run_keeps_what_it_needs_is_no_sink(tmp_path, batches):
+    write_stream(CASE, tmp_path / "in")
+    other = FolderSink.at(str(tmp_path / "other"))
+    mine = config_of(CASE, tmp_path, "mine", sinks=(other,), keeps=False)
+    going = Embedded(mine).start(files_per_batch=1)
+    for _ in range(batches):
+        going.awaitTermination(0)
+    before = (tmp_path / "mine" / "about.json").read_bytes()
+    with pytest.raises(SinkError, match="it is the folder of another run; choose another folder"):
+        run(config_of(CASE, tmp_path, "next", sinks=(FolderSink.at(str(tmp_path / "mine")),)))
+    assert (tmp_path / "mine" / "about.json").read_bytes() == before
+
+
+def test_a_folder_that_another_run_is_about_to_begin_is_no_sink(tmp_path):
+    write_stream(CASE, tmp_path / "in")
+    with holding(str(tmp_path / "mine"), "embedded"), pytest.raises(SinkError, match="it is the folder of another run"):
+        run(config_of(CASE, tmp_path, sinks=(FolderSink.at(str(tmp_path / "mine")),)))
+
+
+@pytest.mark.parametrize("where", ["out", "other"])
+@pytest.mark.parametrize("kinds", [("changes", "rejects", "health"), ("health",)])
+def test_a_place_that_has_lost_its_newest_batches_is_refused(tmp_path, where, kinds):
+    write_stream(CASE, tmp_path / "in")
+    config = config_of(CASE, tmp_path, sinks=(FolderSink.at(str(tmp_path / "other")),))
+    going = Embedded(config)
+    batches = going.start(files_per_batch=1)
+    for _ in range(3):
+        batches.awaitTermination(0)
+    going.close()
+    for kind in kinds:
+        for number in (1, 2):
+            (tmp_path / where / kind / f"batch-{number:09}.parquet").unlink(missing_ok=True)
+    with pytest.raises(FoglineError, match=r"batch 2\b.*batches up to 0 only|batches up to 0 only.*batch 2\b"):
+        run(config)
+
+
+def test_a_batch_with_nothing_to_report_is_not_missed_and_a_place_may_be_ahead_of_the_commit(tmp_path, monkeypatch):
+    write_stream(CASE, tmp_path / "in")
+    config = config_of(CASE, tmp_path, sinks=(FolderSink.at(str(tmp_path / "other")),))
+    with monkeypatch.context() as crashing:
+        crashing.setattr(EmbeddedState, "commit", lambda *_, **__: pytest.fail("crash"))
+        with pytest.raises(pytest.fail.Exception):
+            run(config)
+    run(config)
+    (tmp_path / "in" / "empty.csv").write_text("")
+    run(config)
+    state = state_of(tmp_path / "out")
+    assert (state.checkpoint.reported, state.batch) == (2, 3)
+    state.close()
+    run(config)
 
 
 def test_a_run_goes_on_with_the_places_it_was_begun_with(tmp_path):

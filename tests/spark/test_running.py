@@ -149,6 +149,10 @@ def test_new_files_are_taken_up_where_the_last_run_stopped_also_in_a_folder_that
     assert "was begun with another stream" in run(*elsewhere, code=2)
     assert "400 rows" in run(*elsewhere, "--moved")
     parts = answer_of(changes_in("out"), fl.Query.load("q.yaml"))
+    newest = sorted(Path("out/health").glob("*.parquet"))[-1]
+    newest.rename(place / "away.parquet")
+    assert "is not whole: the run has written files of batch 1, and" in run(*elsewhere, code=2)
+    (place / "away.parquet").rename(newest)
     (place / "whole").mkdir()
     run("run", "there", *RUN[2:-1], "whole/out")
     assert parts.equals(answer_of(changes_in("whole/out"), fl.Query.load("q.yaml")))

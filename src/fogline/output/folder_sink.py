@@ -26,8 +26,8 @@ from fogline.output.compaction import Compaction
 from fogline.output.current import CurrentAnswer
 from fogline.output.files import CHECKED, KeptFile, Note, batch_name, counted, last_before, note_of, of_batch, part_name
 from fogline.output.folder import Folder, LocalFolder
-from fogline.output.sink import BATCH, Batches, RunInfo, refuse_gap
-from fogline.pipeline.names import ABOUT, CHANGES, HEALTH, KINDS, REJECTS, VIEWS
+from fogline.output.sink import BATCH, Batches, RunInfo, refuse_gap, refuse_loss
+from fogline.pipeline.names import ABOUT, CHANGES, CHECKPOINT, HEALTH, KINDS, LOCK, REJECTS, VIEWS
 from fogline.pipeline.plans import Plans
 from fogline.pipeline.report import schema_of
 from fogline.pipeline.stages import opened
@@ -256,12 +256,16 @@ class FolderSink:
     def begin(self, run: RunInfo) -> None:
         """A folder that knows another run, or other batches, is refused."""
         about = read_about(self.folder)
+        own = about is not None and about["stream"] is not None  # of a run: what a sink writes states none
+        if own or self.folder.listing(CHECKPOINT) or self.folder.get(LOCK) is not None:
+            raise FoglineError("it is the folder of another run; choose another folder.")
         there = max((held.last for kind in KINDS for held in counted(self.folder.listing(kind))), default=None)
         if about is None and there is not None:
             raise FoglineError(f"it holds batches of a run, but no {ABOUT}; choose another folder.")
         if there is not None and about is not None and about.get("mark") != run.mark:
             raise FoglineError("it holds the batches of another run; choose another folder.")
         refuse_gap(run, there, known=about is not None and about.get("mark") == run.mark)
+        refuse_loss(run, max((held.last for held in counted(self.folder.listing(HEALTH))), default=None))
         if about is None or about.get("mark") != run.mark:
             about = {"query": run.query.to_dict(), "shape": {}, "stream": None, "mark": run.mark}
             write_about(self.folder, about)

@@ -53,6 +53,7 @@ class RunInfo:
     last: int | None = None  # the last batch that the engine has committed; None: the run begins
     remark: Callable[[str], None] = field(default_factory=lambda: _silent)  # what the user should read
     new: bool = False  # this very start has made the mark: no place can hold a batch of the run
+    reported: int = -1  # the last batch that was put into all places and committed; -1: none
 
 
 def _silent(text: str) -> None:
@@ -103,6 +104,16 @@ def refuse_gap(run: RunInfo, there: int | None, *, known: bool) -> None:
         raise FoglineError(
             f"it has batch {there}, but the checkpoint knows of batches up to {reached} only: it is an old copy. "
             "Put back the one that belongs to it, or begin a new run with a place of its own."
+        )
+
+
+def refuse_loss(run: RunInfo, there: int | None) -> None:
+    """A place that notes every batch has the last one; `there`: the last that it has, None: none."""
+    if (-1 if there is None else there) < run.reported:
+        has = "no batch" if there is None else f"batches up to {there} only"
+        raise FoglineError(
+            f"it has {has}, and the run has put batch {run.reported} there: it is an old copy, or has lost what came "
+            "last. Put back the newest copy, or begin a new run with a place of its own."
         )
 
 

@@ -10,6 +10,7 @@ from fogline.rows.names import Kinds
 ABOUT = "about.json"
 CHECKPOINT = "checkpoint"
 MARK = f"{CHECKPOINT}/fogline.json"
+LOCK = ".lock"  # held by the process that writes there (`fogline.runs.lock`)
 REPOSITORIES = "repositories"  # in about.json: those that the run has had, the last one it has
 ANSWERS = "answers"
 CURRENT = "answer/current.parquet"  # the answer now, for any tool that reads Parquet

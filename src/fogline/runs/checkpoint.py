@@ -14,8 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from urllib.parse import unquote
 
+from fogline.errors import FoglineError
 from fogline.files.unread import Taken
 from fogline.output.folder import Folder, to_disk
+from fogline.pipeline.names import CHECKPOINT
+from fogline.saved import opened, sealed
 
 
 class Synced:
@@ -120,9 +123,45 @@ def _files(root: Path) -> Iterator[tuple[str, tuple[int, int]]]:
             yield path, (seen.st_mtime_ns, seen.st_size)
 
 
-# --- Files that Spark has taken up, by the log of its source ----------------------------------------------------------
+# --- Which batch had something to report last -------------------------------------------------------------------------
+#
+# Noted when the batch lies in all its places, and before Spark commits it. So the last two are kept: where a crash
+# comes between, the newer one does not count yet, since the batch is done again and its files are written anew.
 
-_CHECKPOINT = "checkpoint"
+_REPORTED = f"{CHECKPOINT}/reported.json"
+
+
+def note_reported(place: Folder, number: int) -> None:
+    """This batch has reported something; Spark will commit it."""
+    before = [each for each in _reported(place) if each < number]
+    place.put(_REPORTED, sealed({"batches": [*before[-1:], number]}).encode())
+
+
+def reported_by_spark(place: Folder) -> int:
+    """The last batch that Spark has committed and that had something to report; -1: none."""
+    done = last_committed(place)
+    return max((each for each in _reported(place) if each <= done), default=-1)
+
+
+def last_committed(place: Folder) -> int:
+    """The last batch that Spark has committed; -1: none."""
+    names = (name.rsplit("/", 1)[1] for name in place.listing(f"{CHECKPOINT}/commits"))
+    return max((int(name) for name in names if name.isdigit()), default=-1)
+
+
+def _reported(place: Folder) -> list[int]:
+    content = place.get(_REPORTED)
+    if content is None:
+        return []
+    if (found := opened(content)) is None:
+        raise FoglineError(
+            f"{_REPORTED!r} of the output is damaged: it is not what a run has written. Put back a good copy of it, or "
+            "choose another output."
+        )
+    return [int(each) for each in found["batches"]]
+
+
+# --- Files that Spark has taken up, by the log of its source ----------------------------------------------------------
 
 
 class SourceLog:
@@ -138,7 +177,7 @@ class SourceLog:
 
     def read(self) -> dict[str, Taken]:
         """The files by their paths on this machine; those of other machines are left out."""
-        for name in self.place.listing(f"{_CHECKPOINT}/sources/0"):
+        for name in self.place.listing(f"{CHECKPOINT}/sources/0"):
             if name not in self.seen and (content := self.place.get(name)) is not None:
                 self.seen.add(name)
                 for line in content.decode().splitlines()[1:]:
@@ -162,7 +201,6 @@ class SourceLog:
 
     def gone(self) -> list[str]:
         """Files that were to be read by a batch that is not finished, and are no longer there."""
-        done = max((int(name.rsplit("/", 1)[1]) for name in self.place.listing(f"{_CHECKPOINT}/commits")), default=-1)
-        offset = self.place.get(f"{_CHECKPOINT}/offsets/{done}")
+        offset = self.place.get(f"{CHECKPOINT}/offsets/{last_committed(self.place)}")
         read = -1 if offset is None else json.loads(offset.decode().splitlines()[-1])["logOffset"]
         return [path for path, each in self.read().items() if each.batch > read and not Path(path).exists()]

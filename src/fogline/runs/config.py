@@ -39,6 +39,7 @@ from fogline.pipeline.report import group_columns
 from fogline.queries import Asked, Queries, asked_from, differing, differing_fields, each_of
 from fogline.repository.repository import Repository
 from fogline.rows.changes import member_key, of_query
+from fogline.runs.checkpoint import reported_by_spark
 from fogline.runs.spill import PIECES
 from fogline.saved import opened
 from fogline.state.sqlite import FILE
@@ -113,6 +114,16 @@ def refuse_old_checkpoint(place: Folder, known: int, output: str) -> None:
         raise FoglineError(
             f"the checkpoint in {output!r} is an old copy: it knows of batches up to {known}, "
             f"but there are files of batch {newest}. Put back the one that belongs to it, or choose another output."
+        )
+
+
+def refuse_lost_batches(place: Folder, reported: int, output: str) -> None:
+    """The output has the last batch that had something to report: each such batch has a file of health."""
+    newest = max((held.last for held in counted(place.listing(HEALTH))), default=-1)
+    if newest < reported:
+        raise FoglineError(
+            f"{output!r} is not whole: the run has written files of batch {reported}, and there are files of batches "
+            f"up to {newest} only. Put back a copy of it, or run the stream again with another output."
         )
 
 
@@ -327,15 +338,18 @@ class Output:
         """All places, in the order in which they get a batch: the folder last, since files of workers end there."""
         return (*self.config.sinks, *([self.folder] if self.config.keeps else []))
 
-    def info(self, plan: Plans, last: int | None, remark: Callable[[str], None]) -> RunInfo:
-        """What sinks may know of a run that has begun; `last`: the last batch that the engine has committed."""
+    def info(self, plan: Plans, last: int | None, reported: int, remark: Callable[[str], None]) -> RunInfo:
+        """What sinks may know of a run that has begun.
+
+        `last`: the last batch that the engine has committed, `reported`: that had something to report.
+        """
         query = plan.asked
         if self.config.sinks and len({each.latest for each in each_of(query).values()}) > 1:
             raise FoglineError(
                 "for some of the queries only the newest row of each id counts (latest), and for others all do: --to "
                 "knows one way to name what is in the answer; run them apart, or write to --output alone."
             )
-        return RunInfo(self.mark, query, schemas_of(plan), tuple(member_key(query)), last, remark, self.new)
+        return RunInfo(self.mark, query, schemas_of(plan), tuple(member_key(query)), last, remark, self.new, reported)
 
     def close(self) -> None:
         """No more batches come from this process. Each sink is closed once."""
@@ -370,6 +384,8 @@ class Output:
         refuse_other_checkpoint(self.place, self.mark, self.config.output)
         if self.config.engine == SPARK:  # the embedded engine opens its checkpoint first
             refuse_old_checkpoint(self.place, _begun_by_spark(self.place), self.config.output)
+            if self.config.keeps:
+                refuse_lost_batches(self.place, reported_by_spark(self.place), self.config.output)
         if REPOSITORIES not in before and self.config.query.by:
             raise FoglineError(
                 f"{self.config.output!r} was begun by an earlier version of Fogline, whose states of groups this one "

@@ -22,7 +22,7 @@ from fogline.output.folder import LocalFolder
 from fogline.pipeline.plans import Plans
 from fogline.pipeline.report import Journal
 from fogline.runs.batch import from_packed, write_batch
-from fogline.runs.config import RunConfig, RunStatus, refuse_old_checkpoint
+from fogline.runs.config import RunConfig, RunStatus, refuse_lost_batches, refuse_old_checkpoint
 from fogline.runs.embedded_state import EmbeddedState, Intent
 from fogline.runs.evaluation import Evaluation
 from fogline.runs.spill import COLLECTED, Carrier, Spill
@@ -84,6 +84,8 @@ class Embedded(StreamRun):
         self._close_state()
         state = self.state = EmbeddedState(self.place, self.output.mark)
         refuse_old_checkpoint(self.place, state.batch + (state.intent() is not None), self.config.output)
+        if self.config.keeps:
+            refuse_lost_batches(self.place, self.reported(), self.config.output)
         self.log = TakenFiles(state, self.config.stream, by_name=self.output.by_name)
 
     def close(self) -> None:
@@ -98,6 +100,10 @@ class Embedded(StreamRun):
     def last(self) -> int | None:
         """The last batch that is committed; None: none."""
         return None if self._opened.batch < 0 else self._opened.batch
+
+    def reported(self) -> int:
+        """The last committed batch that had something to report; -1: none."""
+        return self._opened.checkpoint.reported
 
     def finish(self, plan: Plans) -> None:
         """Do the batch that was begun and not finished, if there is one."""
@@ -218,7 +224,7 @@ class EmbeddedRun:
         status.behind = 0 if self.left is None else len(self.left)
         if found:
             write_batch(output, status, found, number, perf_counter() - began, self.running.remark)
-        self.state.commit()
+        self.state.commit(reported=bool(found))
         if found:
             self.running.report(status)
 

@@ -59,9 +59,9 @@ class EmbeddedState:
         """The next batch will do this, however often it has to be begun."""
         self.checkpoint.begin(intent._asdict())
 
-    def commit(self) -> None:
-        """The batch is done: what it changed counts from now on."""
-        self.checkpoint.commit()
+    def commit(self, *, reported: bool = False) -> None:
+        """The batch is done: what it changed counts from now on. `reported`: it had something to report."""
+        self.checkpoint.commit(reported=reported)
 
     def close(self) -> None:
         """Nothing more comes of this process."""

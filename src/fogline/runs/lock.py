@@ -18,8 +18,7 @@ from pathlib import Path
 from fogline.durable import make_folder
 from fogline.errors import FoglineError
 from fogline.files.listing import absolute, is_local
-
-LOCK = ".lock"
+from fogline.pipeline.names import LOCK
 
 
 @contextmanager

@@ -61,8 +61,8 @@ class Started(Protocol):
 class StreamRun:
     """One stream on its way into an output folder and sinks.
 
-    What engines differ in: where their state lies (`open`), which batch they have committed last (`last`), and how a
-    batch is finished that was begun (`finish`).
+    What engines differ in: where their state lies (`open`), which batch they have committed last (`last`, and with
+    something to report: `reported`), and how a batch is finished that was begun (`finish`).
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class StreamRun:
             self.output.begin(shape, plan.buckets, plan.asked)
         self.open()
         self.output.closed = False
-        begin_all(self.config.sinks, self.output.info(plan, self.last(), self.remark))
+        begin_all(self.config.sinks, self.output.info(plan, self.last(), self.reported(), self.remark))
         if after is None:
             return plan
         self.finish(plan)
@@ -166,6 +166,10 @@ class StreamRun:
 
     def last(self) -> int | None:
         """The last batch that the engine has committed; None: none."""
+        raise NotImplementedError
+
+    def reported(self) -> int:
+        """The last batch that the engine has committed and that had something to report; -1: none."""
         raise NotImplementedError
 
     def finish(self, plan: Plans) -> None:

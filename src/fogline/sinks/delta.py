@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from fogline.errors import QueryError, SinkError
 from fogline.files.listing import absolute, is_local
-from fogline.output.sink import Batches, RunInfo, again, numbered, numbered_schema, refuse_gap
+from fogline.output.sink import Batches, RunInfo, again, numbered, numbered_schema, refuse_gap, refuse_loss
 from fogline.pipeline.names import CHANGES, HEALTH, KINDS, REJECTS
 from fogline.rows.changes import standing
 from fogline.sinks.places import cast_to, needs, shown, streamed
@@ -70,12 +70,14 @@ class DeltaSink:
         needs("deltalake", "delta", "Delta as a sink")
         self.run, self.done = run, 0
         there = {kind: self._opened(kind) for kind in (*KINDS, ANSWER)}
-        known = {kind: table is not None and self._noted(table) is not None for kind, table in there.items()}
+        numbers = {kind: self._noted(table) for kind, table in there.items() if table is not None}
+        known = {kind: numbers.get(kind) is not None for kind in there}
         for kind, table in there.items():
             if table is not None:
                 self._refuse_other(kind, table, known[kind])
-        numbers = [number for kind, table in there.items() if known[kind] and (number := self._noted(table)) != _BEGUN]
-        refuse_gap(run, max((each for each in numbers if each is not None), default=None), known=all(known.values()))
+        noted = {kind: each for kind, each in numbers.items() if each is not None and each != _BEGUN}
+        refuse_gap(run, max(noted.values(), default=None), known=all(known.values()))
+        refuse_loss(run, min(noted[kind] for kind in KINDS) if noted.keys() >= set(KINDS) else None)
         for kind, table in there.items():
             self.tables[kind] = self._made(kind) if table is None else table
             if not known[kind]:

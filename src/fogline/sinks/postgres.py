@@ -20,7 +20,17 @@ import pyarrow.compute as pc
 from fogline.arrays import CHANGES as WORDS
 from fogline.arrays import LEAVE
 from fogline.errors import QueryError, SinkError
-from fogline.output.sink import BATCH, POSITION, Batches, RunInfo, again, numbered, numbered_schema, refuse_gap
+from fogline.output.sink import (
+    BATCH,
+    POSITION,
+    Batches,
+    RunInfo,
+    again,
+    numbered,
+    numbered_schema,
+    refuse_gap,
+    refuse_loss,
+)
 from fogline.pipeline.names import CHANGES, HEALTH, KINDS, REJECTS
 from fogline.query import OF_CHANGES
 from fogline.sinks.places import cast_to, joined, needs, shown, streamed
@@ -376,6 +386,7 @@ class PostgresSink:
                 if last is None and kind != RUN:
                     self._refuse_rows(cursor, kind)
         refuse_gap(run, last, known=known)
+        refuse_loss(run, last)
         if not known:
             cursor.execute(f"DELETE FROM {tables.full(RUN)}")
             cursor.execute(

@@ -29,7 +29,7 @@ from fogline.pipeline.names import CHANGES, CHECKPOINT, HEALTH, REJECTS, VIEWS
 from fogline.pipeline.plans import Plans
 from fogline.pipeline.stages import opened
 from fogline.runs.batch import Collected, collected, from_packed, write_batch
-from fogline.runs.checkpoint import Synced, mend
+from fogline.runs.checkpoint import Synced, mend, note_reported, reported_by_spark
 from fogline.runs.config import RunConfig, RunStatus
 from fogline.runs.spill import COLLECTED, PIECES, Spill
 from fogline.runs.start import StreamRun
@@ -133,6 +133,10 @@ class SparkRun(StreamRun):
         """The last batch that Spark has committed; None: none."""
         return self._last("commits")
 
+    def reported(self) -> int:
+        """The last batch that Spark has committed and that had something to report; -1: none."""
+        return reported_by_spark(self.output.place)
+
     def finish(self, plan: Plans) -> None:
         """The batch that was begun is done as it was begun."""
         if self._last("offsets") != self._last("commits"):
@@ -171,4 +175,5 @@ class SparkRun(StreamRun):
         if self.synced is not None:
             self.synced.sync()
         write_batch(self.output, self.status, collected, number, seconds, self.remark)
+        note_reported(place, number)
         self.report(self.status)

@@ -87,6 +87,7 @@ class Checkpoint:
         self._reached: int | None = None  # the small file, opened
         self.folder, self.path, self.mark = folder, folder / FILE, mark
         self.batch = -1  # the last one that is committed
+        self.reported = -1  # the last one of them that had something to report
         self.intent: dict[str, Any] | None = None  # what the next one shall do, once it was begun
         self.changed: dict[Name, bytes | None] = {}  # not yet in the file
         self.timers: dict[tuple[str, str], int | None] = {}  # likewise
@@ -226,12 +227,16 @@ class Checkpoint:
             db.execute("COMMIT")
         self._writing()
 
-    def commit(self) -> None:
-        """The batch is done: what it changed counts from now on, and is on disk when this returns."""
+    def commit(self, *, reported: bool = False) -> None:
+        """The batch is done: what it changed counts from now on, and is on disk when this returns.
+
+        `reported`: whether it had something to report, which lies in all its places by now.
+        """
         db = self._writing()
         with self._finishing():
             self._flush()
             self.batch, self.intent = self.batch + 1, None
+            self.reported = self.batch if reported else self.reported
             self._write_head(db)
             db.execute("COMMIT")
         self._note_reached()
@@ -371,7 +376,8 @@ class Checkpoint:
         head = self._head(db)
         if head["mark"] != self.mark:
             raise SnapshotError(f"{self._named} belongs to another run than this output. {WAY_OUT}")
-        self.batch, self.intent, self.sums = head["batch"], head["intent"], head["sums"]
+        self.batch, self.reported = head["batch"], head.get("reported", -1)  # not known: earlier versions kept none
+        self.intent, self.sums = head["intent"], head["sums"]
         self._must_be_whole(db)
         self._must_have_reached()
         if self.batch >= 0 and _reached(self.folder / REACHED) != self.batch:
@@ -396,7 +402,8 @@ class Checkpoint:
         return found
 
     def _write_head(self, db: sqlite3.Connection) -> None:
-        about = json.dumps({"mark": self.mark, "batch": self.batch, "sums": self.sums, "intent": self.intent})
+        known = {"mark": self.mark, "batch": self.batch, "reported": self.reported}
+        about = json.dumps({**known, "sums": self.sums, "intent": self.intent})
         db.execute("INSERT OR REPLACE INTO head VALUES (1, ?, ?)", (about, zlib.crc32(about.encode())))
 
     def _must_be_whole(self, db: sqlite3.Connection) -> None:
