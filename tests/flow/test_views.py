@@ -16,7 +16,7 @@ from fogline.output import folder as listed
 from fogline.output.files import counted
 from fogline.output.folder import GoneError, LocalFolder
 from fogline.output.folder_sink import Reported
-from fogline.output.views import kept_from, near_at, next_at
+from fogline.output.views import NewestTables, kept_from, near_at, next_at
 from fogline.pipeline.names import near_schema, next_schema
 from fogline.queries import Queries
 from fogline.rows.names import Kinds
@@ -102,6 +102,28 @@ def test_after_any_batch_that_is_kept_the_newest_of_each_group_is_shown(tmp_path
     with pytest.raises(FoglineError, match=r"what near/ held before batch 3\d is no longer kept; ask for a batch"):
         near_at(place, 3)
     assert near_at(place, columns=["g", "i"]).schema.names == ["g", "i"]
+
+
+@pytest.mark.parametrize("query", [QUERY, ALONE], ids=["in groups", "without groups"])
+def test_one_who_follows_sees_the_newest_of_each_group_too(tmp_path, query):
+    made, rest = reports(30, 5), batches(30, 5)
+    place = LocalFolder(tmp_path)
+    output = output_of(place, query=query)
+    output.begin({})
+    following = {kind: NewestTables(place, kind) for kind in ("near", "next")}
+    for each in following.values():
+        each.begin(query)
+    for number, parts in enumerate(made):
+        if not query.by:
+            parts = {kind: table.drop_columns(["g"]) for kind, table in parts.items()}
+        put(output, number, parts, rest[number])
+        for kind, each in following.items():
+            each.poll(number)
+            shown = (near_at if kind == "near" else next_at)(place).to_pylist()
+            found = [] if (table := each.all()) is None else table.to_pylist()
+            for row in shown:
+                row.pop("why", None)
+            assert sorted(found, key=repr) == sorted(shown, key=repr), (number, kind)
 
 
 def test_files_that_are_joined_while_they_are_read_are_listed_again(tmp_path, monkeypatch):

@@ -96,9 +96,12 @@ def _zeros(rows: int) -> pa.Array:
 
 
 def _last(whole: pa.Table, keys: list[str]) -> Flags:
-    """(n,) whether a row is of what was last written of its group: of its last file, and of one instant."""
+    """(n,) whether a row is of what was last written of its group: of its last file, and of one instant.
+
+    A batch may show a group at several instants: rows come, then its timer fires.
+    """
     groups = _coded(whole, keys)
-    written = _coded(whole, [_OF, "time"])
+    written = _coded(whole, [each for each in (_OF, "time") if each in whole.schema.names])
     last = np.zeros(int(groups.max(initial=-1)) + 1, np.int64)
     last[groups] = written  # of several the last one stays
     return np.asarray(written == last[groups], np.bool_)
@@ -154,7 +157,9 @@ class NewestTables:
         fresh = [held for held in counted(self.place.listing(self.kind)) if self.batch < held.last <= upto]
         for held in fresh:
             for name in held.names:
-                for key, part in _split(_without_why(self.place, name), self.keys, self.id).items():
+                whole = _without_why(self.place, name)
+                newest = whole.filter(pa.array(_last(whole, self.keys)))
+                for key, part in _split(newest, self.keys, self.id).items():
                     self.tables[key], self.files[key] = part, name
             self.batch = held.last
         return bool(fresh)
