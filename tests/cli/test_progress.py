@@ -8,7 +8,7 @@ from rich.console import Console
 
 from fogline.cli.run import short, status_line
 from fogline.cli.terminal import bars, stages
-from fogline.runs.config import RunStatus
+from fogline.runs.config import RunStatus, Sizes
 
 
 def test_without_a_terminal_each_stage_is_a_line(capsys):
@@ -27,7 +27,7 @@ def test_without_a_terminal_each_stage_is_a_line(capsys):
 
 def test_the_line_of_a_batch_fits_80_columns_and_names_what_it_shows():
     status = RunStatus(batch=12_345, seconds=7.0, rows=2_500_000, rejected=12_345)
-    status.sizes = {"[]": (40_000, 1_234)}
+    status.sizes = {"[]": Sizes(40_000, 1_234, 0)}
     assert status_line(status) == "batch 12345: 2.5M rows, 357k/s, 1,234 in the answer, 12k rejected"
     rare = RunStatus(batch=1, seconds=1.0, rows=9, held=1, late=3, expired=2)
     assert status_line(rare).endswith("0 rejected, 1 held, 3 late, 2 expired")

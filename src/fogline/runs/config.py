@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import pyarrow as pa
@@ -235,6 +235,14 @@ def learnt_hindsight(repository: Repository | None) -> bool:
     return repository is not None and repository.sensors is not None and repository.sensors.hindsight
 
 
+class Sizes(NamedTuple):
+    """Rows of a group, as its last health shows."""
+
+    live: int
+    answer: int  # members
+    waiting: int  # not yet `lateness` behind the newest
+
+
 @dataclass(slots=True)
 class RunStatus:
     """How a run is doing, as its batches show."""
@@ -250,23 +258,23 @@ class RunStatus:
     stale: int = 0  # rows that were ignored: something newer of their ids was there
     sensors_forgotten: int = 0  # sensors whose readings were forgotten: there were too many
     changes: int = 0
-    waiting: int = 0
+    waiting: int = 0  # rows that are not yet `lateness` behind the newest
     reasons: Counter[str] = field(default_factory=Counter)  # kind of reason -> rejects
     alarms: list[Full] = field(default_factory=list)  # groups that are near a limit, or beyond it
     behind: int = 0  # files (messages of a topic) that are there, and were not read when the last batch ended
-    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)  # group -> live rows, members; those with any
+    sizes: dict[str, Sizes] = field(default_factory=dict)  # by group; those with any
     each: dict[str, RunStatus] = field(default_factory=dict)  # by query, where there are several
     warned: bool = False  # that rows are rejected for gaps
 
     @property
     def live(self) -> int:
         """Rows that can still matter, in all groups."""
-        return sum(live for live, _ in self.sizes.values())
+        return sum(each.live for each in self.sizes.values())
 
     @property
     def answer(self) -> int:
         """Rows in the answer, in all groups."""
-        return sum(members for _, members in self.sizes.values())
+        return sum(each.answer for each in self.sizes.values())
 
     def update(self, parts: dict[str, pa.Table], number: int, seconds: float, query: Asked) -> None:
         """Take in what a batch has reported. Each of several queries sees all rows: they are counted once."""
@@ -289,12 +297,12 @@ class RunStatus:
         self.sensors_forgotten += _sum(health["sensors_forgotten"])
         self.changes += parts[CHANGES].num_rows if CHANGES in parts else 0
         names = group_columns(query, HEALTH)
-        for row in health.select([*names, "live", "answer"]).to_pylist():
+        for row in health.select([*names, *Sizes._fields]).to_pylist():
             key = json.dumps([row[name] for name in names], default=str)
-            self.sizes[key] = row["live"], row["answer"]
-            if not row["live"]:
+            self.sizes[key] = size = Sizes(*(row[name] for name in Sizes._fields))
+            if not any(size):
                 del self.sizes[key]
-        self.waiting = _sum(health["waiting"])
+        self.waiting = sum(each.waiting for each in self.sizes.values())
         for each in pc.value_counts(parts[REJECTS]["reason"]).to_pylist() if REJECTS in parts else ():
             self.reasons[kind_of_reason(each["values"])] += each["counts"]
 
@@ -305,11 +313,11 @@ class RunStatus:
         return text
 
     def _sum_up(self, number: int, seconds: float) -> None:
-        """What several queries add up to: rows are those of the one that has seen most, the rest is of all."""
+        """What several queries add up to: rows, and those that wait, are of the one that has most, the rest of all."""
         self.batch, self.seconds = number, seconds
         now = [each for each in self.each.values() if each.batch == number]
         self.rows = max((each.rows for each in now), default=0)
-        self.waiting = sum(each.waiting for each in now)
+        self.waiting = max((each.waiting for each in self.each.values()), default=0)
         self.total = max((each.total for each in self.each.values()), default=0)
         for name in ("rejected", "held", "late", "expired", "stale", "sensors_forgotten", "changes"):
             setattr(self, name, sum(getattr(each, name) for each in self.each.values()))
