@@ -191,8 +191,8 @@ def test_a_folder_elsewhere_holds_the_same_and_is_answered(tmp_path):
 def test_a_folder_in_which_another_run_keeps_what_it_needs_is_no_sink(tmp_path, batches):
     write_stream(CASE, tmp_path / "in")
     other = FolderSink.at(str(tmp_path / "other"))
-    mine = config_of(CASE, tmp_path, "mine", sinks=(other,), keeps=False)
-    going = Embedded(mine).start(files_per_batch=1)
+    first = config_of(CASE, tmp_path, "mine", sinks=(other,), keeps=False)
+    going = Embedded(first).start(files_per_batch=1)
     for _ in range(batches):
         going.awaitTermination(0)
     before = (tmp_path / "mine" / "about.json").read_bytes()

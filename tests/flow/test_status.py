@@ -73,7 +73,7 @@ class _Ended:
 
 @pytest.mark.parametrize("behind", [0, 2])
 def test_a_run_that_ends_before_it_has_read_all_files_states_it(tmp_path, behind):
-    said: list[str] = []
+    stated: list[str] = []
 
     class Ending(StreamRun):
         def start(self, **_: Any) -> _Ended:
@@ -83,5 +83,5 @@ def test_a_run_that_ends_before_it_has_read_all_files_states_it(tmp_path, behind
             self.status.behind = behind
 
     config = RunConfig("in", str(tmp_path), QUERY)
-    Ending(config, LocalFolder(tmp_path), remark=said.append).to_the_end()
-    assert ["2 files of the stream" in text for text in said] == [True] * bool(behind)
+    Ending(config, LocalFolder(tmp_path), remark=stated.append).to_the_end()
+    assert ["2 files of the stream" in text for text in stated] == [True] * bool(behind)

@@ -211,7 +211,7 @@ def test_in_one_line_bytes_are_no_texts():
     assert len(fl.skyline(pd.DataFrame(rows), {"x": "max"}, by="k")) == 2
 
 
-def test_keys_of_many_columns_with_many_values_are_told_apart():
+def test_keys_of_many_columns_with_many_values_differ():
     size, many = 8_191, 6  # 2**13 codes with that of null, six times: more than an integer holds
     columns = [pa.array([*range(size), *((0, 1) if k == 0 else (7, 7))]) for k in range(many)]
     keys, which = keyed(pa.record_batch(columns, [f"c{k}" for k in range(many)]), [f"c{k}" for k in range(many)])

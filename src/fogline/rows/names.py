@@ -250,7 +250,7 @@ def join_types(old: pa.DataType | None, new: pa.DataType | None, name: str) -> p
 # --- Keys -------------------------------------------------------------------------------------------------------------
 
 
-_CODES = 2**62  # as many an int64 tells apart
+_CODES = 2**62  # as many as an int64 holds
 
 
 def keyed(batch: pa.RecordBatch, names: Sequence[str]) -> tuple[list[KeyText], Ints]:
