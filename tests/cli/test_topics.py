@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import cast
 
 import pytest
 from typer.testing import CliRunner
 
 from fogline.cli import app
 from fogline.cli.options import topic_options
+from fogline.cli.places import where_to
 from fogline.kafka.client import VARIABLE
+from fogline.sinks.kafka import KafkaSink
 
 
 @pytest.fixture(autouse=True)
@@ -43,8 +46,8 @@ def test_options_of_topics_for_files() -> None:
 
 
 def test_so_many_messages_at_once() -> None:
-    nothing = {"starting": None, "accept_loss": None, "avro_schema": None, "kafka_config": None}
-    options = topic_options("kafka://host/topic", "spark", 40, **nothing)
+    nothing = {"starting": None, "accept_loss": None, "avro_schema": None}
+    options = topic_options("kafka://host/topic", "spark", 40, None, **nothing)
     assert options is not None
     assert options.per_batch == 40
 
@@ -58,7 +61,18 @@ def test_a_file_of_secrets_that_is_not_there() -> None:
     assert "'nowhere', which should hold properties" in refused(
         "run", "kafka://host/topic", "--kafka-config", "nowhere"
     )
-    assert os.environ[VARIABLE] == "nowhere"  # a sink would look there, too
+    assert not os.environ[VARIABLE]  # it does not stay for the next call
+
+
+def test_a_file_of_secrets_is_also_that_of_a_sink_without_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("confluent_kafka")
+    monkeypatch.delenv(VARIABLE, raising=False)
+    for name in ("client", "other"):
+        (tmp_path / name).write_text(f"client.id={name}\n")
+    urls = ["kafka://host/topic", f"kafka://host/own?config={tmp_path / 'other'}"]
+    for given, names in ((tmp_path / "client", ["client", "other"]), (None, [None, "other"])):
+        _, sinks = where_to("in", str(tmp_path / "out"), urls, None, given)
+        assert [(cast(KafkaSink, each).config or {}).get("client.id") for each in sinks] == names
 
 
 def test_a_schema_that_is_not_there() -> None:

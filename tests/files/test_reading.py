@@ -38,6 +38,13 @@ def plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: value for name, value in row.items() if name not in ORIGIN.names} for row in rows]
 
 
+@pytest.mark.parametrize("name", ORIGIN.names)
+def test_a_column_with_a_name_of_our_own_is_refused_by_that(tmp_path, name):
+    (tmp_path / "a.csv").write_text(f"s,t,x,y,{name}\n007,1,1.5,2,\n")
+    with pytest.raises(QueryError, match=f"has the column '{name}': Fogline itself calls a column so"):
+        layout_of(str(tmp_path), QUERY, Options())
+
+
 def test_csv_tsv_json_and_parquet_give_the_same_rows_of_a_stream(tmp_path):
     (tmp_path / "a.csv").write_text("s,t,x,y\n007,1,1.5,2\nb,2,,3\n")
     (tmp_path / "a.tsv").write_text("s\tt\tx\ty\n007\t1\t1.5\t2\nb\t2\t\t3\n")

@@ -70,6 +70,16 @@ def test_a_function_gets_the_rows_with_gaps_and_fills_only_gaps(form):
     assert found["b"] == [[(2.0, 1.0)], [(2.0, 1.0)], [(50.0, 1.0)]]
 
 
+@pytest.mark.parametrize("given", [5.0, np.float64(5), np.array(5.0), "12", {"b": 1, "c": 2}])
+def test_one_number_for_all_rows_is_no_column_of_answers(given):
+    with pytest.raises(RowsError, match=r"of 'a' for 2 rows; it returns a list, or an array, with one for each"):
+        cells(ROWS, lambda rows: {"a": given})
+
+
+def test_an_attribute_of_which_a_function_knows_nothing_may_be_none():
+    assert cells(ROWS, lambda rows: {"a": None, "b": [100.0, 50.0]})["b"][2] == [(50.0, 1.0)]
+
+
 def test_distributions_that_rows_come_with_stay_and_no_function_is_asked_without_need():
     def never(rows):
         raise AssertionError
@@ -96,7 +106,7 @@ def test_what_a_function_does_not_know_is_left_to_the_repository():
     [
         ([1, 2], "not a mapping"),
         ({"c": [1, 2]}, "no attribute of the query"),
-        ({"a": [1]}, "returned 1 cells of 'a' for 2 rows"),
+        ({"a": [1]}, "returned 1 cell of 'a' for 2 rows"),
         ({"a": ["many", "few"]}, "cannot be read"),
         ({"a": [[(1, "heavy")], None]}, "cannot be read"),
     ],

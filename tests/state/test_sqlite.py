@@ -435,7 +435,8 @@ def test_network_file_systems_are_refused_in_a_sentence(kind, tmp_path, monkeypa
         refuse_network(tmp_path / name)
     (tmp_path / "link").symlink_to(tmp_path / "a b")
     with pytest.raises(FoglineError, match="network"):
-        Checkpoint(tmp_path / "link" / "checkpoint")
+        Checkpoint(tmp_path / "link" / "checkpoint").begin({})
+    Checkpoint(tmp_path / "link" / "checkpoint").put(("", "state", "", 0), b"in memory")  # as where memory is estimated
     monkeypatch.setattr(sqlite, "MOUNTS", tmp_path / "not there")
     assert file_system_of(tmp_path) is None
     refuse_network(tmp_path / "a b")

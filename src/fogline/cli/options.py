@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -144,8 +143,9 @@ Topics = Callable[[], Any]  # gives `kafka.client.TopicOptions`, which is import
 KafkaConfig = Annotated[
     Path | None,
     typer.Option(
+        rich_help_panel=KAFKA,
         help="File of Kafka client properties, e.g. security.protocol, sasl.username. ${NAME} in it reads an "
-        "environment variable (default: the file named by FOGLINE_KAFKA_CONFIG)."
+        "environment variable (default: the file named by FOGLINE_KAFKA_CONFIG).",
     ),
 ]
 TOPIC_OPTIONS = {
@@ -162,7 +162,6 @@ TOPIC_OPTIONS = {
     "avro_schema": Annotated[
         Path | None, typer.Option(help="Avro schema file (.avsc) of the topic's values (default: values are JSON).")
     ],
-    "kafka_config": KafkaConfig,
 }
 
 
@@ -172,27 +171,26 @@ def reads_topics(command: Command) -> Command:
 
 
 def _topic(given: Mapping[str, Any], found: dict[str, Any]) -> Any:
-    return topic_options(given["stream"], given["engine"], given["max_rows_per_batch"], **found)
+    own = {name: given[name] for name in ("stream", "engine", "max_rows_per_batch", "kafka_config")}
+    return topic_options(**own, **found)
 
 
 def topic_options(
     stream: str,
     engine: str,
-    max_rows: int | None,
+    max_rows_per_batch: int | None,
+    kafka_config: Path | None,
     starting: str | None,
     accept_loss: bool | None,
     avro_schema: Path | None,
-    kafka_config: Path | None,
 ) -> TopicOptions | None:
     """How the topic is read; None: the stream is none, and nothing was stated that only a topic has."""
     from fogline.documents import read_small_text
     from fogline.files.reading import DELTA
-    from fogline.kafka.client import EARLIEST, PER_BATCH, VARIABLE, Address, TopicOptions, is_topic, read_config
+    from fogline.kafka.client import EARLIEST, PER_BATCH, Address, TopicOptions, is_topic, read_config
 
     stated: dict[str, Any] = {"--starting": starting, "--accept-loss": accept_loss}
     stated |= {"--avro-schema": avro_schema}
-    if kafka_config is not None:
-        os.environ[VARIABLE] = str(kafka_config)  # a sink finds it there, too
     if stream.startswith(DELTA):
         raise FoglineError(
             "a Delta table is no stream for this command; where Spark knows Delta, watch it in Python: "
@@ -208,7 +206,7 @@ def topic_options(
         raise FoglineError("the embedded engine reads files; a topic is read by Spark: leave out --engine embedded.")
     begin = starting_at(starting or EARLIEST)
     avro = None if avro_schema is None else read_small_text(avro_schema)
-    return TopicOptions(begin, max_rows or PER_BATCH, bool(accept_loss), avro, read_config(kafka_config))
+    return TopicOptions(begin, max_rows_per_batch or PER_BATCH, bool(accept_loss), avro, read_config(kafka_config))
 
 
 def starting_at(text: str) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 from fogline.errors import QueryError
 from fogline.files.listing import absolute, must_be_apart
-from fogline.kafka.client import Address, is_topic
+from fogline.kafka.client import Address, is_topic, read_config
 from fogline.output.folder_sink import FolderSink
 from fogline.output.sink import Sink
 from fogline.sinks.delta import DeltaSink
@@ -16,9 +17,9 @@ from fogline.sinks.places import refuse_overlaps, shown, sink_for
 
 
 def where_to(
-    stream: str, output: str | None, to: Sequence[str], checkpoint: str | None
+    stream: str, output: str | None, to: Sequence[str], checkpoint: str | None, kafka_config: Path | None = None
 ) -> tuple[str, tuple[Sink, ...]]:
-    """The run's own folder, and the sinks beside it."""
+    """The run's own folder, and the sinks beside it. `kafka_config`: for topics whose address names no such file."""
     if output is not None and checkpoint is not None:
         raise QueryError(f"--output keeps what a restart needs itself; leave --checkpoint {checkpoint} out.")
     if output is None and not to:
@@ -39,6 +40,8 @@ def where_to(
             must_be_apart(stream, sink.path)
         if isinstance(sink, KafkaSink):
             _refuse_circle(stream, sink)
+            if sink.config is None and kafka_config is not None:
+                sink.config = read_config(kafka_config)
     refuse_overlaps(sinks, folder)
     return folder, sinks
 

@@ -14,6 +14,7 @@ import typer
 from fogline.cli.engine import AUTO, LOCAL, begun_by, engine_for
 from fogline.cli.options import (
     SPARK,
+    KafkaConfig,
     MaxRows,
     Settings,
     Stated,
@@ -153,6 +154,7 @@ def run(
     page: WithPage = False,
     page_port: PagePort = None,
     *,
+    kafka_config: KafkaConfig = None,
     stated: Stated,
     topic: Topics,
     limits: StatedLimits,
@@ -184,7 +186,7 @@ def run(
 
         known = None if repository is None else repository_at(repository, settings(), memory)
         asked, options = queries_of(query, keep or ()), stated()
-        output, sinks = where_to(stream, output, to or [], checkpoint)
+        output, sinks = where_to(stream, output, to or [], checkpoint, kafka_config)
         if known is not None or hindsight:
             for name, one in each_of(asked).items():
                 with named(name):
@@ -273,13 +275,14 @@ def is_small(stream: str) -> bool:
 
 def sum_up(status: RunStatus, members: int | None, config: RunConfig, seconds: float) -> None:
     """What a run has done; how many are in the answer, its output knows, also when no file is new."""
+    from fogline.kafka.client import is_topic
     from fogline.output.sink import name_of
     from fogline.show import count_of
 
     done = (
         f"{count_of(status.total, 'row')}, {count_of(status.changes, 'change')}, {status.rejected:,} rejected"
         if status.batch >= 0
-        else "no new files"
+        else f"no new {'messages' if is_topic(config.stream) else 'files'}"
     )
     if status.each:
         done = f"{count_of(status.total, 'row')} for {len(status.each)} queries, {count_of(status.changes, 'change')}"

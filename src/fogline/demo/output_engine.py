@@ -70,7 +70,7 @@ class OutputEngine:
             sleep(max(0.0, patience - (perf_counter() - began)))
             return None
         self.batch = news.batch
-        (health,) = pa.concat_tables(news.health).to_pylist()
+        *_, health = pa.concat_tables(news.health).to_pylist()  # rows may come, and then their timer
         changes = [table for _, table in news.changes]
         table = pa.concat_tables(changes) if changes else _NONE
         return BatchReport(table, health["time"], health["live"], perf_counter() - began)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fogline.errors import FoglineError, QueryError, did_you_mean
-from fogline.files.blocks import HEAD, UNREADABLE, WHY, reason_of
+from fogline.files.blocks import HEAD, ORIGIN, UNREADABLE, WHY, reason_of
 from fogline.files.cells import format_of, joined_type, settled_type
 from fogline.files.delimited import Dialect, opened_dialect
 from fogline.files.listing import files_of, folder_values, kind_of, kind_of_file, name_in, root_of
@@ -76,6 +76,7 @@ def layout_of(
     assumed = [*_written(found, options, root), *_absent(found, roles, root)]
     layout = Layout(kind, options, _schema(found, roles, options, root, assumed), roles, root=root)
     _must_have(layout, path, found)
+    _must_lack(layout, path)
     layout = _with_clock(layout, [each.path for each in found], query, clock, lateness, assumed, contents or {}, found)
     for text in assumed:
         remark(text)
@@ -158,6 +159,15 @@ def _must_have(layout: Layout, path: str, looks: list[Look]) -> None:
                 f"no file of {path!r} has the column {name!r}; {name_in(first.path, layout.root)} has {there}."
                 f"{did_you_mean(name, layout.columns.names)}{header}"
             )
+
+
+def _must_lack(layout: Layout, path: str) -> None:
+    """An error if a column is called as one that each batch has beside those of its file."""
+    if taken := [name for name in ORIGIN.names if name in layout.columns.names]:
+        raise QueryError(
+            f"a file of {path!r} has the column {taken[0]!r}: Fogline itself calls a column so, where it keeps what "
+            "cannot be read; rename that of the file."
+        )
 
 
 def _nothing(path: str, failed: Mapping[str, str]) -> str:

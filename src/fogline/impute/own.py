@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -99,10 +100,12 @@ class Function(Eager):
                     f"the imputer answers for {name!r}, which is no attribute of the query."
                     f"{did_you_mean(name, self.query.names)}"
                 )
-            if len(cells) != rows:
+            count = 0 if cells is None else _count(cells)
+            if cells is not None and count != rows:
+                returned = type(cells).__name__ if count is None else count_of(count, "cell")
                 raise RowsError(
-                    f"the imputer returned {count_of(len(cells), 'cell')} of {name!r} for "
-                    f"{count_of(rows, 'row')}; it returns one for each."
+                    f"the imputer returned {returned} of {name!r} for {count_of(rows, 'row')}; it returns a list, "
+                    "or an array, with one for each."
                 )
 
     def _read(self, cells: Any, j: int, rows: Evidence, refused: Reasons) -> Distributions:
@@ -123,6 +126,13 @@ class Function(Eager):
         low, high = self.query.limits.get(name, (-np.inf, np.inf))
         fine = np.isfinite(value) & (weight > 0) & np.isfinite(weight) & (value >= low) & (value <= high)
         return listed(np.where(fine, value, np.nan), np.where(fine, weight, 1.0))
+
+
+def _count(cells: Any) -> int | None:
+    """How many answers there are; None: this is no column of answers, such as one number for all rows."""
+    with suppress(TypeError):
+        return None if isinstance(cells, str | bytes | Mapping) else len(cells)
+    return None
 
 
 def _padded(column: pa.Array) -> tuple[Any, Any, Ints]:

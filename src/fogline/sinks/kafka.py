@@ -186,7 +186,7 @@ class KafkaSink:
         last: int | None = None,
     ) -> None:
         self.address = Address.of(f"kafka://{brokers}/{topic}")
-        self.rejects, self.patience, self.stated, self._given = rejects, patience, last, config
+        self.rejects, self.patience, self.stated, self.config = rejects, patience, last, config
         self.place = f"{self.address}{'' if rejects is None else f'?rejects={rejects}'}"
         self.run: RunInfo | None = None
         self.done: int | None = None  # the last batch that is in the topic
@@ -227,7 +227,7 @@ class KafkaSink:
         needs("confluent_kafka", "kafka", "a topic as a sink")
         self.close()
         self.run, self.done, self._begun = run, None, False
-        config = for_librdkafka(read_config(None) if self._given is None else self._given)
+        config = for_librdkafka(read_config(None) if self.config is None else self.config)
         self._clients = {**_CALM, **config, "bootstrap.servers": self.address.brokers}
         self._must_have_topics()
         self._until(monotonic() + 3 * ANSWER, self._take_over)

@@ -95,9 +95,9 @@ class Checkpoint:
         self.sums = dict.fromkeys(_SUMMED, 0)
         self._whole = False  # whether the file was opened, and is what was written
         self._version = 0  # of the file's content, as far as other processes change it
-        refuse_network(folder)
         _refuse_former(folder)
         if self.path.exists():
+            refuse_network(folder)
             with self._guarded():
                 self._open()
         else:
@@ -335,6 +335,7 @@ class Checkpoint:
 
     def _create(self) -> None:
         """An empty state, whole or not there."""
+        refuse_network(self.folder)
         make_folder(self.folder)
         fresh = self.folder / f".{FILE}.new"
         with self._guarded():
