@@ -7,6 +7,14 @@ import inspect
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
+import fogline as fl
+from fogline.output.folder_sink import schemas_of
+from fogline.pipeline.names import KINDS, VIEWS
+from fogline.pipeline.plans import make_plans
+from fogline.pipeline.report import schema_of
+
 DOCS = Path(__file__).parents[2] / "docs"
 
 
@@ -37,3 +45,21 @@ def test_every_public_field_and_method_is_documented():
                 and not inspect.getdoc(member)
             ]
     assert without == []
+
+
+def test_every_column_that_comes_out_is_in_the_reference():
+    query = fl.Query(attributes={"x": "max"}, id="s", time="time", latest=True, keep=["room"])
+    schema = pa.schema({"s": "string", "time": "int64", "x": "float64", "room": "string"})
+    plan = make_plans({"one": query}, schema, explain=True, views=True)
+    own, kinds = {"s", "x", "room"}, dict(zip((*KINDS, *VIEWS), _titles(), strict=True))
+    schemas = {kind: {*schema_of(plan, kind).names} for kind in kinds}
+    schemas["rejects"], schemas["health"] = (set(schemas_of(plan)[kind].names) for kind in ("rejects", "health"))
+    for kind, names in schemas.items():
+        assert names - own - {*kinds[kind], "query", "arrived"} == set(), kind
+    stated = {name for names in kinds.values() for name in names} - {"arrived", "query"}
+    assert stated - {name for names in schemas.values() for name in names} == set(), "which no output has"
+
+
+def _titles() -> list[dict[str, str]]:
+    columns = reference().COLUMNS
+    return [about for title, about in columns.items() if title != "Answers"]

@@ -363,6 +363,7 @@ class RowSource:
         """`columns`: those that are asked for; of a table in pieces the others are not put together. None: all."""
         self.frame = opened(rows)
         self.length = self.frame.length
+        """How many rows."""
         self.batch: pa.RecordBatch | None = None
         """All that is asked for, where the table lies in Arrow's memory."""
         self.known = _NOTHING

@@ -326,7 +326,7 @@ _SHAPE = (
 
 
 class PostgresSink:
-    """RunTables in a PostgreSQL database: NAME_changes, NAME_answer, NAME_rejects, NAME_health and NAME_run.
+    """Tables in a PostgreSQL database: NAME_changes, NAME_answer, NAME_rejects, NAME_health and NAME_run.
 
     `url`: as libpq takes it; passwords better come from PGPASSWORD or ~/.pgpass. `table`: the NAME. `schema`: where
     the tables lie; by default the first schema of the search path. `patience`: for how many seconds a database that is
