@@ -32,7 +32,10 @@ Path = str | PathLike[str]
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """What a call of `fogline.run` has done, over all its batches."""
+    """What a call of `fogline.run` has done, over all its batches.
+
+    Several queries see the same rows: what was done with them is counted once, for the query that has most of it.
+    """
 
     batch: int = -1
     """The number of the last batch; -1: no file was new."""

@@ -49,6 +49,7 @@ def test_of_several_queries_rows_that_wait_are_counted_once():
     assert (status.waiting, status.live) == (3, 4)
     status.update({HEALTH: named[0].set_column(0, "g", pa.array(["y"]))}, 1, 0.1, both)
     assert status.waiting == 6
+    assert (status.total, status.rejected, status.expired, status.late) == (2, 2, 2, 2)
 
 
 def test_a_run_goes_on_with_the_number_of_buckets_it_was_begun_with(tmp_path):

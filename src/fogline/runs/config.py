@@ -313,15 +313,20 @@ class RunStatus:
         return text
 
     def _sum_up(self, number: int, seconds: float) -> None:
-        """What several queries add up to: rows, and those that wait, are of the one that has most, the rest of all."""
+        """What several queries, which see the same rows, add up to.
+
+        What was done with rows that came is counted once, for the query that has the most of them; changes, live rows
+        and members are those of all.
+        """
         self.batch, self.seconds = number, seconds
         now = [each for each in self.each.values() if each.batch == number]
         self.rows = max((each.rows for each in now), default=0)
-        self.waiting = max((each.waiting for each in self.each.values()), default=0)
-        self.total = max((each.total for each in self.each.values()), default=0)
-        for name in ("rejected", "held", "late", "expired", "stale", "sensors_forgotten", "changes"):
-            setattr(self, name, sum(getattr(each, name) for each in self.each.values()))
-        self.reasons = sum((each.reasons for each in self.each.values()), Counter())
+        for name in ("total", "rejected", "held", "late", "expired", "stale", "sensors_forgotten", "waiting"):
+            setattr(self, name, max((getattr(each, name) for each in self.each.values()), default=0))
+        self.changes = sum(each.changes for each in self.each.values())
+        self.reasons = Counter()
+        for each in self.each.values():
+            self.reasons |= each.reasons
         self.sizes = {f"{name}{key}": size for name, each in self.each.items() for key, size in each.sizes.items()}
 
 
