@@ -54,6 +54,16 @@ def quoted(value: Any) -> str:
     return f"{text[: _QUOTED - 30]}… ({len(text):,} characters){end}"
 
 
+def instant_text(instant: Any) -> str:
+    """An instant as a person writes it, and as `fogline answer --at` reads it.
+
+    >>> from datetime import UTC, datetime
+    >>> instant_text(530.0), instant_text(0.5), instant_text(datetime(2024, 5, 1, 12, tzinfo=UTC))
+    ('530', '0.5', '2024-05-01 12:00:00')
+    """
+    return f"{instant:.15g}" if isinstance(instant, float) else str(instant).removesuffix("+00:00")
+
+
 def call(name: str, arguments: Sequence[str]) -> str:
     """A call, as it is written.
 

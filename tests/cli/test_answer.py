@@ -13,10 +13,11 @@ from typer.testing import CliRunner
 
 import fogline as fl
 from fogline.cli import app
-from fogline.cli.answer import chosen_rows, instant_text
+from fogline.cli.answer import chosen_rows
 from fogline.errors import FoglineError
 from fogline.output.folder import LocalFolder
 from fogline.runs.config import Output, RunConfig
+from fogline.show import instant_text
 
 NUMBERS = fl.Query(attributes={"heat": "max"}, id="sensor", time="t", lifetime=10)
 STAMPS = fl.Query(attributes={"heat": "max"}, id="sensor", time="t", lifetime="10 minutes")

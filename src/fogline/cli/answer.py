@@ -17,7 +17,7 @@ from fogline.cli.options import Settings, starts_spark
 from fogline.cli.terminal import app, echo, helpful, paper, reading, remark
 from fogline.errors import FoglineError, did_you_mean
 from fogline.files.listing import plain
-from fogline.show import count_of, printable
+from fogline.show import count_of, instant_text, printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -238,17 +238,6 @@ def about(shown: Shown) -> list[str]:
     return lines
 
 
-def instant_text(instant: Any) -> str:
-    """An instant as a person writes it.
-
-    >>> instant_text(530.0), instant_text(0.5)
-    ('530', '0.5')
-    """
-    if isinstance(instant, float):
-        return f"{instant:.15g}"
-    return str(instant).removesuffix("+00:00")
-
-
 def chosen_rows(rows: pa.Table, where: list[str]) -> pa.Table:
     """The rows for which all conditions hold."""
     for condition in where:
@@ -381,9 +370,10 @@ def _cell(value: Any, is_time: bool) -> str:
     >>> _cell(0.123456, False), _cell(123456.7, False), _cell(1.7e9 + 0.25, True), _cell(1e300, False)
     ('0.1235', '123457', '1700000000.25', '1e+300')
     """
-    if isinstance(value, float):
-        whole = is_time or value.is_integer()
-        text = f"{value:.15g}" if whole else f"{value:.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
+    if is_time and value is not None:
+        text = instant_text(value)
+    elif isinstance(value, float):
+        text = f"{value:.15g}" if value.is_integer() else f"{value:.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
     else:
         text = "" if value is None else str(value)
     return printable(text, keep="")

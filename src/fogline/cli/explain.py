@@ -12,6 +12,7 @@ from fogline.cli.options import Settings, Stated, reads_files, starts_spark
 from fogline.cli.terminal import MaybeRepository, app, echo, helpful, must_be_there, reading, remark
 from fogline.errors import FoglineError
 from fogline.files.listing import plain
+from fogline.show import instant_text
 
 if TYPE_CHECKING:
     from fogline.output.answers import OutputReader
@@ -127,7 +128,7 @@ def show(story: Story, id: str, most: int) -> None:
     """In words: of each row a sentence, small tables, and its newest changes; so many of all, at most."""
     from fogline.show import quoted
 
-    echo(f"{quoted(id)} at {_instant(story.at)}:")
+    echo(f"{quoted(id)} at {instant_text(story.at)}:")
     if not story.rows:
         echo(f"  none of its rows {'is in the window any more' if story.taken else 'could be taken'}.")
     left, more = most, story.more or len(story.rows) > most
@@ -148,18 +149,13 @@ def lines_of(row: RowStory, most: int) -> list[str]:
     from fogline.show import quoted
 
     group = f", of {', '.join(map(quoted, row.by))}" if row.by else ""
-    lines = [row.sentence, f"  arrived {_instant(row.arrived)}{group}"]
+    lines = [row.sentence, f"  arrived {instant_text(row.arrived)}{group}"]
     for title, cells in [] if row.why is None else tables_of(row.why):
         width = max(len(each[0]) for each in cells)
         lines += [f"  {title}:", *(f"    {each[0]:<{width}}  {each[1]}".rstrip() for each in cells)]
     shown = row.changes[::-1][:most]
-    history = [f"    {_instant(change.time)}: {_what(change)}" for change in shown]
+    history = [f"    {instant_text(change.time)}: {_what(change)}" for change in shown]
     return [*lines, *(["  history:", *history] if shown else [])]
-
-
-def _instant(value: Any) -> str:
-    """As the stream writes it; whole numbers without a point."""
-    return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
 def _what(change: Change) -> str:

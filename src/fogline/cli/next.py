@@ -38,10 +38,13 @@ def ask(
     with helpful():
         from fogline.cli.answer import as_text, table_of
         from fogline.queries import QUERY, each_of
+        from fogline.rows.clock import all_in_zone
         from fogline.show import quoted
 
         rows, asked = reading(
-            output, settings(), lambda found: (shown_in(cells(found, query).slice(0, top), found.zone), found.asked())
+            output,
+            settings(),
+            lambda found: (all_in_zone(cells(found, query).slice(0, top), found.zone), found.asked()),
         )
         if as_json:
             typer.echo(as_text(rows, "json"), nl=False)
@@ -59,18 +62,6 @@ def ask(
             f"{first['changes']:.2g} rows would enter or leave the answer.",
             soft_wrap=True,
         )
-
-
-def shown_in(rows: pa.Table, zone: str | None) -> pa.Table:
-    """The rows, with times as clocks of a zone show them."""
-    import pyarrow as pa
-
-    from fogline.rows.clock import in_zone
-
-    for k, field in enumerate(rows.schema):
-        if pa.types.is_timestamp(field.type):
-            rows = rows.set_column(k, field.name, in_zone(rows[field.name], zone))
-    return rows
 
 
 def cells(output: OutputReader, query: str | None) -> pa.Table:

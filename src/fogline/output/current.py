@@ -36,6 +36,7 @@ from fogline.pipeline.names import CHANGES, CURRENT
 from fogline.queries import QUERY, Asked, Queries, each_of
 from fogline.query import Query
 from fogline.rows.changes import answer_columns, of_query, standing
+from fogline.show import instant_text
 
 ALWAYS = 20_000  # members up to which every batch writes the file
 SHARE = 10  # with more, the file takes one part in so many of the time
@@ -150,7 +151,7 @@ class CurrentAnswer:
         began = perf_counter()
         self._add_up()
         rows = self._rows()
-        about = {BATCH_KEY: str(self.batch), TIME_KEY: "" if self.time is None else _text(self.time)}
+        about = {BATCH_KEY: str(self.batch), TIME_KEY: "" if self.time is None else instant_text(self.time)}
         rows = rows.replace_schema_metadata(about)
         few = [name for name in (QUERY, rows.schema.names[-1]) if name in rows.schema.names]  # of few values
         with self.folder.filling(CURRENT) as path:
@@ -197,8 +198,3 @@ def _added(members: pa.Table, changes: pa.Table, query: Query) -> pa.Table:
     assert there is not None
     found = pa.concat_tables([others, there.select(members.schema.names)], promote_options="permissive")
     return found.combine_chunks() if max(column.num_chunks for column in found.columns) > CHUNKS else found
-
-
-def _text(instant: Any) -> str:
-    """An instant as `fogline answer --at` reads it."""
-    return f"{instant:.15g}" if isinstance(instant, float) else str(instant).removesuffix("+00:00")

@@ -23,7 +23,7 @@ from fogline.queries import each_of
 from fogline.query import Query, as_text
 from fogline.results import Change, changes_of
 from fogline.rows.changes import of_query
-from fogline.rows.clock import as_instant, in_zone
+from fogline.rows.clock import all_in_zone, as_instant, in_zone
 from fogline.story import RowKey, RowStory, Story, by_row, in_zone_of, replaced
 
 Row = Mapping[str, Any]
@@ -115,10 +115,7 @@ class _Recorded:
         rows = rows if self.name is None else of_query(rows, self.name)
         if at is not None:
             rows = rows.filter(pc.less_equal(rows["time"], as_instant(at, rows.schema.field("time").type)))
-        for k, field in enumerate(rows.schema):
-            if pa.types.is_timestamp(field.type):
-                rows = rows.set_column(k, field.name, in_zone(rows[field.name], self.zone))
-        found: list[Row] = rows.to_pylist()
+        found: list[Row] = all_in_zone(rows, self.zone).to_pylist()
         return found
 
     def _rejected(self, id: str, most: int) -> list[str]:

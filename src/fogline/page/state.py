@@ -29,6 +29,7 @@ from fogline.pipeline.rejects import kind_of_reason
 from fogline.queries import QUERY, Asked, each_of
 from fogline.query import Query
 from fogline.rows.changes import last_changes, of_query, standing
+from fogline.show import instant_text
 
 Row = list[Any]
 
@@ -36,17 +37,6 @@ Row = list[Any]
 def encoded(value: Any) -> bytes:
     """JSON without blanks; what JSON has no word for travels as a text."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=str).encode()
-
-
-def instant_text(instant: Any) -> str | None:
-    """An instant as a person writes it, and as `fogline answer --at` reads it.
-
-    >>> instant_text(530.0), instant_text(None)
-    ('530', None)
-    """
-    if instant is None:
-        return None
-    return f"{instant:.15g}" if isinstance(instant, float) else str(instant).removesuffix("+00:00")
 
 
 def texts(column: pa.ChunkedArray) -> list[str | None]:
@@ -58,7 +48,7 @@ def texts(column: pa.ChunkedArray) -> list[str | None]:
 
 def instants(column: pa.ChunkedArray) -> list[str | None]:
     """Instants as texts."""
-    return [instant_text(each) for each in column.to_pylist()]
+    return [None if each is None else instant_text(each) for each in column.to_pylist()]
 
 
 def numbers(column: pa.ChunkedArray) -> list[float | None]:
@@ -133,7 +123,8 @@ class Point:
 
     def plain(self) -> list[Any]:
         """As values that JSON can hold, in the order of `NAMES`."""
-        return [instant_text(self.time) if name == "time" else getattr(self, name) for name in NAMES]
+        time = None if self.time is None else instant_text(self.time)
+        return [time if name == "time" else getattr(self, name) for name in NAMES]
 
 
 NAMES = tuple(field.name for field in fields(Point))

@@ -280,6 +280,13 @@ def in_zone(times: Any, zone: str | None) -> Any:
     return times.cast(pa.timestamp("us", zone)) if zone else times.cast(ZONED).cast(STAMP)
 
 
+def all_in_zone(rows: pa.Table, zone: str | None) -> pa.Table:
+    """Rows, with all their timestamps as clocks of a zone show them."""
+    for k, field in enumerate(rows.schema):
+        rows = rows.set_column(k, field.name, in_zone(rows[field.name], zone))
+    return rows
+
+
 def show_time(value: float, kind: pa.DataType | None) -> Any:
     """One instant as the user sees it."""
     return write_times(np.array([value]), kind)[0].as_py()
