@@ -112,7 +112,7 @@ class Monitor:
         self.intake = Intake(self.chain, eager=eager, scoring=scoring)
         self.exact_limit = exact_limit
         self.clock = -np.inf
-        self.shown: pa.DataType | None = None  # the kind of the last `now`
+        self.now_kind: pa.DataType | None = None  # the kind of the last `now`
         self.kinds = Kinds()
         self.groups: dict[GroupKey, Group] = {}
         self.rejects: deque[Reject] = deque(maxlen=KEPT_REJECTS)
@@ -127,7 +127,9 @@ class Monitor:
         """What it has taken, what it holds, and what it is asked."""
         groups = [group.live for group in self.groups.values()]
         size, live = sum(len(each.members()) for each in groups), sum(each.alive for each in groups)
-        clock = "not begun" if self.clock == -np.inf else f"at {time_text(self.clock, self.kinds.time or self.shown)}"
+        clock = (
+            "not begun" if self.clock == -np.inf else f"at {time_text(self.clock, self.kinds.time or self.now_kind)}"
+        )
         held = f"{size:,} in the answer of {count_of(live, 'live row')}, {count_of(len(groups), 'group')}"
         taken = f"{count_of(self.counts['rows'], 'row')}, {self.counts['rejected']:,} rejected"
         parts = [self.query, *(() if self.repository is None else (self.repository,))]
@@ -167,7 +169,7 @@ class Monitor:
                 )
             now, rows = None, now
         read = self._read(rows)
-        until, shown, kinds = self._move(now, read)
+        until, now_kind, kinds = self._move(now, read)
         before = self._saved()
         try:
             taken = {} if read is None else take(self, read)
@@ -176,7 +178,7 @@ class Monitor:
             if before is not None:
                 self._put_back(*before)
             raise
-        self.shown, self.kinds = shown, kinds
+        self.now_kind, self.kinds = now_kind, kinds
         changes = self._report(deltas)
         if read is not None:
             warn_of(read, self.warned)
@@ -386,20 +388,20 @@ class Monitor:
         until, kind = self._newest(read, kinds.time) if now is None else self._instant(now, kinds.time)
         if read is not None and now is not None:
             self._refuse_future(read, until)
-        shown = join_kinds(self.shown, kind, "now")
-        if kinds.time == INTEGER and shown == REAL:  # late rows enter at the clock: it must be shown as it is
+        now_kind = join_kinds(self.now_kind, kind, "now")
+        if kinds.time == INTEGER and now_kind == REAL:  # late rows enter at the clock: it must be shown as it is
             kinds = replace(kinds, time=REAL)
-        return until, shown, kinds
+        return until, now_kind, kinds
 
     def _newest(self, read: Decoded | None, seen: pa.DataType | None) -> tuple[float, pa.DataType | None]:
         """The newest time of rows that can be taken, or where the clock stands; and its kind."""
         times = np.empty(0) if read is None else np.delete(read.arrived, list(read.refused))
-        return max(self.clock, float(times.max(initial=-np.inf))), seen or self.shown
+        return max(self.clock, float(times.max(initial=-np.inf))), seen or self.now_kind
 
     def _instant(self, now: Any, seen: pa.DataType | None) -> tuple[float, pa.DataType]:
         """`now` as the clock counts, and its kind; `seen` is the kind of the rows' times."""
         try:
-            read = instant(now.as_py() if isinstance(now, pa.Scalar) else now, seen or self.shown)
+            read = instant(now.as_py() if isinstance(now, pa.Scalar) else now, seen or self.now_kind)
         except (ValueError, OverflowError, TypeError):
             raise ClockError(f"now is {now!r}, which is neither a number nor a timestamp.") from None
         if read is None or not isfinite(read[0]):
@@ -409,10 +411,10 @@ class Monitor:
             kind = INTEGER  # 3.0 is as good as 3
         try:
             join_kinds(seen, kind, "now")
-            join_kinds(self.shown, kind, "now")
+            join_kinds(self.now_kind, kind, "now")
         except RowsError:
             raise ClockError(
-                f"now is {now!r}, but the times in {self.query.time!r} are {seen or self.shown}."
+                f"now is {now!r}, but the times in {self.query.time!r} are {seen or self.now_kind}."
             ) from None
         if value < self.clock:
             raise ClockError(f"now is {now!r}, but the clock stands at {self._show(self.clock)} already.")

@@ -52,7 +52,7 @@ def save_monitor(monitor: Monitor) -> bytes:
     for k, kind in enumerate(monitor.kinds.by):
         arrays[f"by_{k}"] = as_bytes([key[k] for key in monitor.groups], kind)
     arrays["time_kind"] = as_bytes([], monitor.kinds.time or pa.null())
-    arrays["shown_kind"] = as_bytes([], monitor.shown or pa.null())
+    arrays["shown_kind"] = as_bytes([], monitor.now_kind or pa.null())
     arrays["version_kind"] = as_bytes([], monitor.kinds.version or pa.null())
     if (state := _state(monitor)) is not None:
         arrays["sensors"] = np.frombuffer(state.to_bytes(), np.uint8)
@@ -135,7 +135,7 @@ def _restore_groups(monitor: Monitor, header: dict[str, Any], arrays: Arrays) ->
     monitor.groups = dict(zip(keys, groups, strict=True))
     kinds = [from_bytes(arrays[name])[1] for name in ("shown_kind", "version_kind", "time_kind")]
     kinds += [id_kind, *(kind for _, kind in by)]
-    monitor.shown, version, time, names, *keyed = (None if pa.types.is_null(kind) else kind for kind in kinds)
+    monitor.now_kind, version, time, names, *keyed = (None if pa.types.is_null(kind) else kind for kind in kinds)
     kept = from_bytes(arrays["kept_kind"])[1] if "kept_kind" in arrays else ()
     seen = tuple((field.name, None if pa.types.is_null(field.type) else field.type) for field in kept)
     monitor.kinds = Kinds(time, names, tuple(keyed), version, seen)

@@ -175,15 +175,15 @@ def update_answer(live: ManyLiveSets, g: int) -> bool:
     if not n:
         return False
     slots.room_for_sums(int(groups["sums"][g]))
-    there, bulk = slots.live_arrays(g), n >= limits.many
-    strong, steps, due, again = kernels.before_judging(there, opened, due, bulk)
+    there = slots.live_arrays(g)
+    strong, steps, due, again = kernels.before_judging(there, opened, due, n >= limits.many)
     ends, shares = np.cumsum(columns.instances[due]), _apart(_shares(n), again.tolist())
     pruned = {a: np.zeros_like(slots.pruned[g]) for a, _ in shares}
 
     def judge(a: int, b: int) -> tuple[int, int, int]:
-        at, some = slots.filled + (int(ends[a - 1]) if a else 0), slice(a, b)
+        share, some = there._replace(filled=slots.filled + (int(ends[a - 1]) if a else 0)), slice(a, b)
         found: tuple[int, int, int] = kernels.judge_share(
-            there, opened, strong, bulk, steps, due[some], again[some], limits, pruned[a], at
+            share, opened, strong, steps, due[some], again[some], limits, pruned[a]
         )
         return found
 

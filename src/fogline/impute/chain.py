@@ -208,8 +208,8 @@ class Chain:
     ) -> SensorRows:
         """The same, with what their sensors need to decide which of them count.
 
-        copies: see `rows.names`; needs (n, d): see `needs`; read (n,): rows that may be
-        readings; version (n,): orders rows of one instant where only the newest row of each id counts.
+        copies: see `rows.names`; needs (n, d): see `needs`; read (n,): rows that may be readings; version (n,): orders
+        rows of one instant where only the newest row of each id counts.
         """
         n, d = rows.values.shape
         version = version if self.query.latest else None

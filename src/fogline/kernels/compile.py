@@ -2,9 +2,9 @@
 
 `kernel` is for what Python calls. It is compiled on the first call and kept on disk; where it can be kept nowhere, it
 is compiled anew in each process, with a warning. `inner` is for what only other kernels call. It gets no entry from
-Python, no cache and no machine code of its own: it is optimised once, as part of the kernel that calls it. (Numba would
-optimise and translate it, with all that it calls, at every level of calls: half of the time that compiling takes.) The
-same holds for a kernel that another one calls, and for what Numba itself wrote for NumPy's functions.
+Python, no cache and no machine code of its own: it is optimised by itself, then as part of the kernel that calls it.
+(Numba would optimise and translate it, with all that it calls, at every level of calls: half of the time that compiling
+takes.) The same holds for a kernel that another one calls, and for what Numba itself wrote for NumPy's functions.
 
 Machine code is one file for each kernel and its types. It is looked for in these folders, in this order, and written to
 the first of them that can be written:

@@ -409,7 +409,7 @@ def follow(live, guards, o, first, cursor):
 
 
 @inner
-def keep_out(live, o, opened, strong, bulk, steps, limits, pruned, near, ends, coarse, scratch):
+def keep_out(live, o, opened, strong, steps, limits, pruned, near, ends, coarse, scratch):
     """Do others keep o out? Then it is written until when, and whether that is for life.
 
     Returns how many of `near` can dominate it, whether they keep it out, and whether all its instances were asked.
@@ -419,7 +419,7 @@ def keep_out(live, o, opened, strong, bulk, steps, limits, pruned, near, ends, c
         m, until, summed = few_keep_out(live, o, opened, strong, limits, near, ends, coarse, scratch)
     else:
         write_ends(live.uncertain, o, ends)
-        if bulk and not is_crowded(steps, ends):
+        if steps.slot.shape[1] > 0 and not is_crowded(steps, ends):
             m, until = dominators_on(live, o, steps, threshold, near, ends)
         else:
             m, until, summed = few_keep_out(live, o, opened, strong, limits, near, ends, coarse, scratch)
@@ -433,17 +433,17 @@ def keep_out(live, o, opened, strong, bulk, steps, limits, pruned, near, ends, c
 
 
 @inner
-def judge(live, guards, opened, strong, bulk, steps, due, again, limits, pruned, cursor, near, room):
-    """Judge the rows `due` against all that are open. A member's sums are written from `cursor` on.
+def judge(live, guards, opened, strong, steps, due, again, limits, pruned, near, room):
+    """Judge the rows `due` against all that are open. Members' sums are written from the end of those in use on.
 
     Writes state (OUT, IN, HEAVY), probability and until; returns how many probabilities were worked out, how many rows
-    are HEAVY, and the new end of the sums. `strong`: the words of what is open, side by side. `again`: equal rows lie
-    side by side, and these are as the one before. `bulk`, `steps`: dominators are looked for in sorted columns.
-    `pruned` (4,) counts rows that are kept out for life, or `guards` are remembered; the other is None. `near` (open
-    slots,) and `room` (see `scratch_of`) are worked in.
+    are HEAVY, and the new end of the sums. `strong`: the words of what is open, side by side. `steps`: their corners in
+    sorted columns, where dominators are looked for; None, or of no rows: they are not sorted. `again`: equal rows lie
+    side by side, and these are as the one before. `pruned` (4,) counts rows that are kept out for life, or `guards` are
+    remembered; the other is None. `near` (open slots,) and `room` (see `scratch_of`) are worked in.
     """
     columns, d = live.columns, live.uncertain.lo.shape[1]
-    evaluations, heavy = 0, 0
+    evaluations, heavy, cursor = 0, 0, live.filled
     scratch, coarse, ends = scratch_of(room), grid_of(room, d), np.empty((2, d))
     m = first = 0  # possible dominators of, and, the last row that was not the same as the one before
     kind, expiry = -1, 0.0
@@ -463,7 +463,7 @@ def judge(live, guards, opened, strong, bulk, steps, due, again, limits, pruned,
         columns.state[o], columns.within[o] = OUT, 0.0
         out = summed = False
         if pruned is not None:
-            m, out, summed = keep_out(live, o, opened, strong, bulk, steps, limits, pruned, near, ends, coarse, scratch)
+            m, out, summed = keep_out(live, o, opened, strong, steps, limits, pruned, near, ends, coarse, scratch)
         if guards is not None:
             columns.until[o] = np.inf
             m, out, summed = few_guard_out(live, guards, o, opened, strong, limits, near, ends, coarse, scratch)
@@ -484,7 +484,7 @@ def judge(live, guards, opened, strong, bulk, steps, due, again, limits, pruned,
 
 @inner
 def corners_of(live, opened, due, bulk):
-    """What is open in sorted columns, and what is due, equal rows side by side; not `bulk`: as they are."""
+    """What is open in sorted columns, and what is due, equal rows side by side; not `bulk`: neither."""
     steps = sorted_corners(live.uncertain.hi, live.columns.word_hi, opened if bulk else opened[:0])
     due, again = side_by_side(live.uncertain, due, bulk)
     return steps, due, again

@@ -457,9 +457,7 @@ def work(live, guards, rows, turn, limits, room, changes):
         elif due.shape[0]:
             due, again = side_by_side(live.uncertain, due, due.shape[0] >= limits.many)
             strong, near = words_of(live.columns.word_hi, opened), np.empty(opened.shape[0], np.int64)
-            evaluations, heavy, filled = judge(
-                live, guards, opened, strong, False, None, due, again, limits, None, filled, near, room
-            )
+            evaluations, heavy, filled = judge(live, guards, opened, strong, None, due, again, limits, None, near, room)
             left = BRACKET if heavy else DONE
     if left == DONE and turn.report:
         hand_over(live, turn.before, turn.after)

@@ -117,8 +117,8 @@ def before_judging(live, opened, due, bulk):
 
 
 @kernel
-def judge_share(live, opened, strong, bulk, steps, due, again, limits, pruned, cursor):
-    """`judge` of a share of what is due; sums of new members lie from `cursor` on."""
+def judge_share(live, opened, strong, steps, due, again, limits, pruned):
+    """`judge` of a share of what is due. `live.filled` leaves room for the sums of the shares before."""
     near = np.empty(opened.shape[0], np.int64)
     room = np.empty((8, max(limits.instances, ROOM) + live.uncertain.lo.shape[1]))
-    return judge(live, None, opened, strong, bulk, steps, due, again, limits, pruned, cursor, near, room)
+    return judge(live, None, opened, strong, steps, due, again, limits, pruned, near, room)

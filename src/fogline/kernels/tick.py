@@ -367,9 +367,7 @@ def update_answer(live, group, lists, ends, limits, pruned, room):
         return CROWD
     if a > 0:
         strong, near = words_of(columns.word_hi, opened), lists[NEAR]
-        evaluations, heavy, ends[1] = judge(
-            live, None, opened, strong, False, None, due, None, limits, pruned, ends[1], near, room
-        )
+        evaluations, heavy, ends[1] = judge(live, None, opened, strong, None, due, None, limits, pruned, near, room)
         group.evaluations += evaluations
         if heavy:
             return BRACKET
