@@ -343,6 +343,16 @@ def test_an_explanation_has_the_true_probability_and_chances(stream, k):
                     assert abs(true - Fraction(other.probability)) <= CLOSE
 
 
+def test_a_row_that_was_forgotten_was_beaten_by_k_rows_that_live_as_long():
+    monitor = fl.Monitor(fl.Query(attributes={"gas": "max"}, id="id", time="t", lifetime=5, skyband=2))
+    monitor.advance(0, [{"id": name, "t": 0, "gas": gas} for name, gas in (("a", 9), ("b", 8), ("c", 7))])
+    assert monitor.stats()["forgotten"] == 1
+    assert (
+        monitor.explain("c")[0].sentence
+        == "'c' is out of the answer: 2 rows that live at least as long surely beat it."
+    )
+
+
 def test_what_is_there_for_skylines_alone_is_refused_by_name():
     monitor = fl.Monitor(fl.Query(attributes={"gas": "max"}, id="id", time="t", lifetime=5, skyband=2))
     for ask in (monitor.tree, monitor.ask_next):

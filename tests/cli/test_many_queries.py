@@ -119,3 +119,17 @@ def test_late_rows_of_all_queries_stand_in_the_summary(place):
     started()
     (place / "in" / "b.csv").write_text("sensor,site,t,heat,damp,light\ns5,n,1,1,1,1\n")
     assert "Late: " in started().stdout
+
+
+def test_a_skyband_is_asked_for_in_the_query_or_in_its_place(place):
+    (place / "one.yaml").write_text("attributes: {heat: max}\nid: sensor\ntime: t\nlifetime: 12\nskyband: 2\n")
+    run = "run", "in", "--query", "one.yaml", "--engine", "embedded", "--explain", "--output"
+    for name, more, expected in (("two", (), {"s2", "s4"}), ("three", ("--skyband", "3"), {"s1", "s2", "s4"})):
+        call(*run, name, *more)
+        found = [json.loads(line) for line in call("answer", name, "--json").stdout.splitlines()]
+        assert {row["sensor"] for row in found} == expected
+    why = call("explain", "three", "--id", "s1").stdout
+    assert "'s2' surely beats it, 's4' surely beats it; fewer than 3 may" in why
+    refused = call("next", "two", code=2).stderr
+    assert "worked out in skylines, and this run asks for a skyband of 2; begin one without." in refused
+    call("run", "in", "--query", "one.yaml", "--output", "x", "--skyband", "0", code=2)

@@ -205,6 +205,9 @@ def imputing(stream: Stream, *, pipeline: bool = False) -> Imputing:
     return Imputing(OWN.get(stream.own), last, whole, late=stream.own == "late")
 
 
+SKYBANDS = (1, 1, 1, 2, 3)  # the first of them: skylines
+
+
 # --- Drawing ----------------------------------------------------------------------------------------------------------
 
 
@@ -212,6 +215,8 @@ def drawn(seed: int) -> Stream:
     """The stream of a seed."""
     r = random.Random(f"fuzz/{seed}")
     query = _query(r)
+    k = random.Random(f"skyband/{seed}").choice(SKYBANDS)
+    query |= {"skyband": k} if k > 1 else {}
     stream = Stream(seed, query)
     stream.repository = r.choice(("whole", "last", "last", "empty", "empty", ""))
     stream.remember = r.random() < 0.85

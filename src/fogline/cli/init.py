@@ -175,6 +175,11 @@ def document(found: Guess, file: str, options: Options) -> str:
     lines += [f"lifetime: {json.dumps(found.lifetime)}", ""]
     lines += ["# With this, only the newest row of each id counts: which are best now?", "# latest: true", ""]
     lines += ["# Rows that are in the answer with a probability above this.", "alpha: 0.5", ""]
+    lines += [
+        "# With this, rows that fewer than 3 others beat are in, and not only those that none does.",
+        "# skyband: 3",
+        "",
+    ]
     name = next(name for name in found.attributes if name in found.ranges)
     low, high = found.suspects[name][2:] if name in found.suspects else found.ranges[name]
     lines += [f"# Values outside are taken for missing. Of {name}, from {low:.6g} to {high:.6g} were seen."]

@@ -67,10 +67,17 @@ def ask(
 def cells(output: OutputReader, query: str | None) -> pa.Table:
     """The cells of all groups, those first that would change their answers most."""
     from fogline.cli.answer import of_query
+    from fogline.errors import FoglineError
     from fogline.queries import each_of
     from fogline.rows.changes import of_query as rows_of
 
-    of_query(each_of(output.asked()), query, output.name)  # is there such a query?
+    asked = of_query(each_of(output.asked()), query, output.name)
+    if asked and all(each.skyband > 1 for each in asked.values()):
+        k = max(each.skyband for each in asked.values())
+        raise FoglineError(
+            f"what to measure next is worked out in skylines, and this run asks for a skyband of {k}; "
+            "begin one without."
+        )
     rows = output.next()
     if query is not None and rows.num_rows:
         rows = rows_of(rows, query)

@@ -326,17 +326,17 @@ def given(text: str) -> GivenQuery:
     return GivenQuery(Path(path), name.strip())
 
 
-def queries_of(texts: list[str], keep: Sequence[str] = ()) -> Asked:
-    """The query, or several by their names; one alone has none, unless it is stated. `keep`: see `_loaded`."""
+def queries_of(texts: list[str], keep: Sequence[str] = (), skyband: int | None = None) -> Asked:
+    """The query, or several by their names; one alone has none, unless it is stated. For the rest see `_loaded`."""
     from fogline.queries import Queries
 
     found = [given(text) for text in texts]
     if len(found) == 1 and found[0].name is None:
-        return _loaded(found[0].path, keep)
+        return _loaded(found[0].path, keep, skyband)
     named: dict[str, Query] = {}
     paths: dict[str, Path] = {}
     for path, stated in found:
-        query, name = _loaded(path, keep), stated or name_in(path)
+        query, name = _loaded(path, keep, skyband), stated or name_in(path)
         if name in named:
             raise QueryError(
                 f"two queries are called {name!r}: {str(paths[name])!r} and {str(path)!r}; give one another name, "
@@ -346,11 +346,15 @@ def queries_of(texts: list[str], keep: Sequence[str] = ()) -> Asked:
     return Queries(named)
 
 
-def _loaded(path: Path, keep: Sequence[str]) -> Query:
-    """The query of a file; `keep`: columns that come along beside those that it states, or `all`."""
+def _loaded(path: Path, keep: Sequence[str], skyband: int | None) -> Query:
+    """The query of a file, with what commands say.
+
+    `keep`: columns that come along beside those that it states, or `all`; `skyband`: in place of its own, if given.
+    """
     from fogline.query import Query
 
     query = Query.load(path)
+    query = query if skyband is None else replace(query, skyband=skyband)
     if not keep or query.keep is True:
         return query
     return replace(query, keep=True if "all" in keep else tuple(dict.fromkeys((*query.kept, *keep))))

@@ -113,6 +113,12 @@ def run(
             help="Also write this column of each row, e.g. room. May be repeated; `all` writes every column.",
         ),
     ] = None,
+    skyband: Annotated[
+        int | None,
+        typer.Option(
+            metavar="K", help="Rows that fewer than K others beat, in place of the query's own (default: 1).", min=1
+        ),
+    ] = None,
     keep_batches: Annotated[
         int | None,
         typer.Option(
@@ -185,7 +191,7 @@ def run(
         from fogline.runs.start import ready, wait_for_files
 
         known = None if repository is None else repository_at(repository, settings(), memory)
-        asked, options = queries_of(query, keep or ()), stated()
+        asked, options = queries_of(query, keep or (), skyband), stated()
         output, sinks = where_to(stream, output, to or [], checkpoint, kafka_config)
         if known is not None or hindsight:
             for name, one in each_of(asked).items():

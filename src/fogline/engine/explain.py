@@ -69,6 +69,8 @@ def not_live(id: Any, groups: Mapping[GroupKey, Group], show: Show, query: Query
     A row that came at the newest instant, or stands in the queue of the newest `last`, and has not expired was surely
     dominated, or it would be live. Of others it is not known.
     """
+    k = query.skyband
+    beaten = BEATEN if k == 1 else f"{k} rows that live at least as long surely beat it"
     there = [(key, name, when) for key, group in groups.items() for name, when in zip(*group.remembered(), strict=True)]
     last: dict[GroupKey, tuple[Any, float]] = {}
     for k in _meant(id, [name for _, name, _ in there]):
@@ -80,13 +82,13 @@ def not_live(id: Any, groups: Mapping[GroupKey, Group], show: Show, query: Query
         if query.latest:
             reason = f"its last row has expired{'' if query.gone_column is None else ' or was removed'}"
         elif query.expires is not None:
-            reason = f"its last row has expired, or {BEATEN}"
+            reason = f"its last row has expired, or {beaten}"
         elif query.last is None and query.expiries(np.array([when]))[0] <= groups[key].clock:
             continue  # its last row may have expired, or a late one may have been forgotten
         else:
-            reason = BEATEN
+            reason = beaten
         found.append(_out(name, reason, key, show(when)))
-    left = "has left long ago" if query.latest else f"has expired, or {BEATEN}"
+    left = "has left long ago" if query.latest else f"has expired, or {beaten}"
     return found or [_out(id, f"it has no live row: none came, or it was rejected, or {left}")]
 
 
