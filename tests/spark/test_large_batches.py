@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,10 +15,11 @@ import fogline as fl
 from fogline.cli import app
 from fogline.errors import FoglineError
 from fogline.output.answers import read_answer
-from fogline.output.files import counted
+from fogline.output.files import KeptFile, counted
 from fogline.output.folder import LocalFolder
 from fogline.output.folder_sink import file_of
 from fogline.runs.config import RunConfig
+from fogline.saved import table_as_bytes
 from fogline.spark import writing
 from fogline.spark.hadoop import HadoopFolder, folder
 from fogline.spark.running import Run
@@ -115,3 +117,36 @@ def test_what_a_file_system_refuses_is_an_error_and_the_old_file_stays(spark, tm
 def test_a_file_that_a_worker_wrote_elsewhere_is_missed(tmp_path):
     with pytest.raises(FoglineError, match="a folder that all machines share"):
         file_of(LocalFolder(tmp_path), ".pieces/x.parquet")
+
+
+class _Written:
+    """A batch of Spark's, as far as it is written into a folder."""
+
+    def __init__(self, packed: pa.Table) -> None:
+        self.packed, self.write = packed, self
+
+    def mode(self, _: str) -> _Written:
+        return self
+
+    def parquet(self, path: str) -> None:
+        Path(path).mkdir(parents=True, exist_ok=True)
+        pq.write_table(self.packed, Path(path, "part-0.parquet"))
+
+
+@pytest.mark.parametrize("most", [2**20, 0])
+def test_what_spark_writes_for_the_driver_is_read_whole_and_has_checksums_where_it_stays(tmp_path, most):
+    place, health = LocalFolder(tmp_path), pa.table({"rows": [3]})
+    kinds = [("changes", pa.table({"x": np.arange(1000.0)})), ("health", health)]
+    packed = pa.table({"kind": [kind for kind, _ in kinds], "part": [table_as_bytes(t).tobytes() for _, t in kinds]})
+    batch = _Written(packed.cast(pa.schema([("kind", pa.string()), ("part", pa.binary())])))
+    found = writing.collect_through_files(batch, place, str(tmp_path), most)
+    assert bool(found)
+    if most:
+        assert not place.listing(".pieces/batch")  # all is at hand
+        return
+    [(kind, name)] = found.files
+    assert (kind, KeptFile(place, name).read().num_rows) == ("changes", 1000)
+    whole = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(whole[:200] + bytes([whole[200] ^ 1]) + whole[201:])
+    with pytest.raises(FoglineError, match="is damaged"):
+        KeptFile(place, name).read()

@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from fogline.files.listing import absolute, is_local
+from fogline.output.files import CHECKED
 from fogline.output.folder import Folder
 from fogline.output.folder_sink import file_of
 from fogline.pipeline.limits import LARGE
@@ -54,7 +55,9 @@ def collect_through_files(batch: DataFrame, place: Folder, root: str, most: int)
     batch.write.mode("overwrite").parquet(f"{root}/{PIECES}/batch")
     names = place.listing(f"{PIECES}/batch")
     if sum(names.values()) <= most:
-        return from_packed(place, list(_packed(place, names)))
+        packed = list(_packed(place, names))
+        place.clear(f"{PIECES}/batch")
+        return from_packed(place, packed)
     files = []
     for kind in (CHANGES, REJECTS, *VIEWS):
         name = f"{PIECES}/{kind}.parquet"
@@ -75,7 +78,7 @@ def _streamed(place: Folder, name: str, tables: Iterator[pa.Table]) -> bool:
     first = next(tables, None)
     if first is None:
         return False
-    with place.filling(name) as path, pq.ParquetWriter(path, first.schema) as writer:
+    with place.filling(name) as path, pq.ParquetWriter(path, first.schema, **CHECKED) as writer:
         for table in chain([first], tables):
             writer.write_table(table)
     return True
