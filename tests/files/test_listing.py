@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fogline.errors import FoglineError
-from fogline.files.listing import entries, files_of, kind_of, kind_of_name, pattern_of
+from fogline.files.listing import entries, files_of, kind_of, kind_of_name, pattern_of, stamp
 from fogline.files.unread import Unread, not_read
 from fogline.output.folder import LocalFolder
 from fogline.runs.checkpoint import SourceLog
@@ -143,3 +143,28 @@ def test_files_whose_names_are_no_text_are_named_and_not_read(tmp_path):
     unread = Unread(str(tmp_path), SourceLog(LocalFolder(tmp_path / "out")))
     assert unread.look() == [sentence]
     assert unread.look() == []
+
+
+def test_the_stamp_of_a_stream_shows_what_is_done_to_its_files_and_nothing_else(tmp_path):
+    put(tmp_path / "in" / "a.csv", "id,t\n")
+    (tmp_path / "in" / "far.csv").symlink_to(tmp_path / "later.csv")
+    (tmp_path / "in" / "itself").symlink_to(tmp_path / "in")
+    before = {stamp(str(tmp_path / "in"))}
+    put(tmp_path / "in" / "_hidden" / "x.csv")
+    put(tmp_path / "beside.csv")
+    assert before == {stamp(str(tmp_path / "in"))}
+    steps = (
+        lambda: put(tmp_path / "in" / "sub" / "b.csv", "id,t\n"),
+        lambda: put(tmp_path / "in" / "sub" / "b.csv", "id,t\na,1\n"),
+        lambda: put(tmp_path / "later.csv"),
+        lambda: (tmp_path / "in" / "a.csv").rename(tmp_path / "in" / "c.csv"),
+        lambda: (tmp_path / "in" / "c.csv").unlink(),
+    )
+    for number, step in enumerate(steps, 2):
+        step()
+        before |= {stamp(str(tmp_path / "in"))}
+        assert len(before) == number
+    pattern, file = str(tmp_path / "in" / "*" / "b.csv"), str(tmp_path / "in" / "sub" / "b.csv")
+    assert stamp(pattern) == stamp(file)
+    put(tmp_path / "in" / "sub" / "b.csv", "id,t\n")
+    assert stamp(file) not in before

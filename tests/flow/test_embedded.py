@@ -19,6 +19,7 @@ import pytest
 
 import fogline as fl
 from fogline.errors import FoglineError, SnapshotError
+from fogline.files.listing import files_of
 from fogline.output.answers import read_answer
 from fogline.output.folder import LocalFolder
 from fogline.pipeline import loaded, small_groups
@@ -300,6 +301,34 @@ def test_a_stream_whose_folder_is_away_stops_the_run_and_is_read_when_it_is_back
     run(config_of(case, tmp_path), 1)
     assert reported(tmp_path / "out") == reported(tmp_path / "calm")
     assert len(reported(tmp_path / "out")) == calm.status.changes
+
+
+def test_a_run_that_waits_lists_its_files_again_only_where_something_was_done_to_them(tmp_path, monkeypatch):
+    case = CASES["timestamps"]
+    write_stream(case, tmp_path / "in")
+    listed: list[str] = []
+    monkeypatch.setattr(embedded, "files_of", lambda path: (listed.append(path), files_of(path))[1])
+    going = Embedded(config_of(case, tmp_path))
+    started = going.start(follow=True)
+    started.awaitTermination(0)
+    batch = going.status.batch
+    started.awaitTermination(0)
+    del listed[:]
+    for _ in range(5):
+        started.awaitTermination(0)
+    assert (listed, going.status.batch) == ([], batch)
+    (tmp_path / "in" / "copy.parquet").write_bytes((tmp_path / "in" / "000.parquet").read_bytes())
+    started.awaitTermination(0)
+    assert (len(listed), going.status.batch) == (1, batch + 1)
+    with monkeypatch.context() as slow:  # a look at a large folder takes a second
+        seconds = iter(range(100))
+        slow.setattr(embedded, "thread_time", lambda: next(seconds))
+        (tmp_path / "in" / "later.txt").touch()
+        started.awaitTermination(0)
+        (tmp_path / "in" / "later.txt").rename(tmp_path / "in" / "later.parquet")
+        started.awaitTermination(0)
+        assert (len(listed), next(seconds)) == (2, 2)
+    going.close()
 
 
 def test_what_was_taken_stays_taken_also_where_it_was_changed_moved_or_is_gone(tmp_path):

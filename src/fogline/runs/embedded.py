@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from time import perf_counter, sleep, time_ns
+from time import perf_counter, sleep, thread_time, time_ns
 
 import pyarrow as pa
 
 from fogline.errors import FoglineError
-from fogline.files.listing import absolute, files_of, is_local
+from fogline.files.listing import absolute, files_of, is_local, stamp
 from fogline.files.settled import Layout
 from fogline.files.unread import Unread
 from fogline.output.folder import LocalFolder
@@ -26,7 +26,7 @@ from fogline.runs.config import RunConfig, RunStatus, refuse_lost_batches, refus
 from fogline.runs.embedded_state import EmbeddedState, Intent
 from fogline.runs.evaluation import Evaluation
 from fogline.runs.spill import COLLECTED, Carrier, Spill
-from fogline.runs.start import StreamRun, layout_for, plan_for_files
+from fogline.runs.start import SHARE, StreamRun, layout_for, plan_for_files
 from fogline.runs.taken import ROWS, FileRows, FoundFile, TakenFiles, batch_of
 from fogline.state.sqlite import refuse_network
 
@@ -139,6 +139,8 @@ class EmbeddedRun:
         self.evaluation = Evaluation(plan, state)
         self.interrupted = log.interrupted()  # what a batch that was not finished was to do
         self.left: list[FoundFile] | None = None  # without following: files that were there at the start
+        self.unchanged: int | None = None  # the stamp of the stream when nothing in it was new
+        self.next_look = 0.0  # not before then, so that looking takes one part in SHARE of a core at most
         self.failed: BaseException | None = None  # what ended the run in the midst of a batch
 
     @property
@@ -206,13 +208,24 @@ class EmbeddedRun:
     def _next(self) -> Intent | None:
         """What the next batch shall do; None: there is nothing to do."""
         if self.left is None or self.plan.moves_idle:
-            self.left = self.log.new_files(map(str, files_of(self.running.config.stream)))
+            self.left = self._look()
         chosen = self.left[: batch_of(self.left, self.files_per_batch)]
         if not chosen and not self.evaluation.moves:
             return None
         skip = 0 if self.log.cut is None else self.log.cut.rows
         how = time_ns() // 1000, self.plan.moves_idle, skip, self.max_rows_per_batch
         return Intent([(each.path, each.when) for each in chosen], *how, self.log.spans_of(chosen))
+
+    def _look(self) -> list[FoundFile]:
+        """The files to be read. Listing them is left out while the stream is as it was when nothing was new."""
+        if perf_counter() < self.next_look:
+            return []
+        began, stream = thread_time(), self.running.config.stream
+        there = stamp(stream)
+        found = [] if there == self.unchanged else self.log.new_files(map(str, files_of(stream)))
+        self.unchanged, cost = None if found else there, thread_time() - began
+        self.next_look = perf_counter() + SHARE * cost if SHARE * cost > PAUSE and not found else 0.0
+        return found
 
     def _do(self, intent: Intent, evaluation: Evaluation) -> None:
         """One batch, from the files to the commit."""

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import current_thread, main_thread
-from time import perf_counter, sleep
+from time import perf_counter, sleep, thread_time
 from typing import Any, Protocol
 
 from fogline.durable import must_be_writable
@@ -40,7 +40,8 @@ from fogline.runs.config import PLANNED, Output, RunConfig, RunStatus, has_batch
 from fogline.show import count_of
 
 LEFT = "{} of the stream. What came while it went on, the same command reads."
-LOOK = 5.0  # seconds between looks for files that are not read
+LOOK = 5.0  # seconds between looks for files that are not read, at least
+SHARE = 20  # looks at a stream take one part in so many of a core, at most
 PAUSE = 0.5  # seconds between looks for a first file
 
 
@@ -120,11 +121,12 @@ class StreamRun:
         here = signals if current_thread() is main_thread() else ()  # in other threads Python hears of no signals
         before = [signal.signal(each, stop) for each in here]  # Spark's own handler would cancel the batch
         try:
-            looked = perf_counter()
+            looked, pause = perf_counter(), LOOK
             while not started.awaitTermination(0.2):
-                if perf_counter() - looked > LOOK:
+                if perf_counter() - looked > pause:
+                    began = thread_time()
                     self.look()
-                    looked = perf_counter()
+                    looked, pause = perf_counter(), max(LOOK, SHARE * (thread_time() - began))
                 if asked and (self.status.batch > asked[0] or not started.status["isTriggerActive"]):
                     break
         finally:
