@@ -307,7 +307,12 @@ def test_a_run_that_waits_lists_its_files_again_only_where_something_was_done_to
     case = CASES["timestamps"]
     write_stream(case, tmp_path / "in")
     listed: list[str] = []
-    monkeypatch.setattr(embedded, "files_of", lambda path: (listed.append(path), files_of(path))[1])
+
+    def listing(path: str) -> list[Path]:
+        listed.append(path)
+        return files_of(path)
+
+    monkeypatch.setattr(embedded, "files_of", listing)
     going = Embedded(config_of(case, tmp_path))
     started = going.start(follow=True)
     started.awaitTermination(0)

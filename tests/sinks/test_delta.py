@@ -134,6 +134,21 @@ def test_tables_of_others_are_refused_in_a_sentence(tmp_path):
         DeltaSink.from_url("delta:")
 
 
+@pytest.mark.parametrize("name", ["p%20q", "a[1]", "a^b", "a|b", "a\\b"])
+def test_a_folder_that_the_library_would_not_find_again_is_refused_before_it_is_made(tmp_path, name):
+    with pytest.raises(FoglineError, match="Delta tables cannot lie in"):
+        begin(DeltaSink(tmp_path / name), batches())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_odd_letters_in_the_folder_of_tables_are_fine(tmp_path):
+    root, made = tmp_path / "50% of {Halle} #1?", batches()
+    sink = DeltaSink(root)
+    begin(sink, made)
+    put(sink, 0, made[0])
+    assert answer_in(root) == rows_of(made[0].answer, MEMBER)
+
+
 def test_odd_names_and_types_are_stored_without_loss(tmp_path):
     stamps = pa.timestamp("us", "UTC")
     kinds = {

@@ -9,6 +9,7 @@ if it has not; when the next batch comes, all have the one before.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,6 +28,7 @@ FORMAT = "fogline 2"  # what the tables' description begins with; another is ref
 MANY = 1_000_000  # changes that are held at once while the answer is made
 _BEGUN = -1  # the number that a table notes when a run begins
 _ODD = str.maketrans(dict.fromkeys(" ,;{}()\n\t=\r", "_"))  # what names of Delta's columns may not have
+_LOST = re.compile(r"[\[\]^|\\]|%[0-9a-fA-F]{2}")  # what delta-rs takes for a part of a URL, or for the end of one
 _SHORT = {"delta.deletedFileRetentionDuration": "interval 1 hours", "delta.logRetentionDuration": "interval 1 days"}
 _SAME = (
     pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.bool_(), pa.string(), pa.binary(),
@@ -50,6 +52,11 @@ class DeltaSink:
     ):
         plain = os.fspath(path)
         self.path = absolute(plain) if is_local(plain) else plain.rstrip("/")
+        if is_local(plain) and (odd := _LOST.search(self.path)) is not None:
+            raise QueryError(
+                f"Delta tables cannot lie in {self.path!r}: delta-rs does not find a path with {odd[0]!r} again. "
+                "Choose a folder with another name."
+            )
         self.place = f"delta:{shown(self.path)}"
         self.storage, self.every = storage, every
         self.tables: dict[str, Any] = {}
