@@ -162,6 +162,26 @@ def test_the_table_sorts_by_any_column_and_draws_only_what_is_seen(watched: Watc
     expect(page.locator("#table")).to_have_attribute("aria-rowcount", "5001")
 
 
+def test_a_row_shows_the_columns_that_the_query_keeps(watched: Watched, out: Path) -> None:
+    query = fl.Query({"heat": "max", "air": "min"}, id="sensor", time="t", latest=True, keep=["room", "floor"])
+    kept = (("room", pa.string()), ("floor", pa.int64()))
+    run = Writer(out, query, Kinds(pa.int64(), pa.string(), kept=kept), explain=False)
+    lower = leave("a", 1, reason="replaced", heat=30.0) | {"beaten_by": "b", "beaten_by_time": 1}
+    run.batch(1, [_plainly(enter("a", 1, 1.0, heat=30.0)) | {"room": HOSTILE, "floor": 3}])
+    run.batch(2, [lower | {"room": HOSTILE}, _plainly(enter("b", 2, 1.0, heat=31.0)) | {"room": "lab", "floor": None}])
+    page = watched.page
+    expect(rows(page)).to_have_count(1)
+    expect(page.locator("#log")).to_contain_text("replaced, and b beats its new row")
+    rows(page).nth(0).click()
+    expect(page.locator("#why")).to_contain_text("Other columns")
+    expect(page.locator("#why")).to_contain_text("lab")
+
+
+def _plainly(change: dict[str, Any]) -> dict[str, Any]:
+    """As a run without --explain reports it."""
+    return {name: each for name, each in change.items() if name != "why"}
+
+
 def test_without_explanations_the_page_states_the_command(watched: Watched, out: Path) -> None:
     run = Writer(out, explain=False)
     run.batch(1, [enter("a", 1, 1.0, heat=1.0, air=1.0)])
