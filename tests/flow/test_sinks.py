@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fogline.errors import FoglineError, SinkError
+from fogline.errors import FoglineError, LimitError, SinkError
 from fogline.output import folder
 from fogline.output.answers import read_answer
 from fogline.output.folder import LocalFolder
@@ -21,6 +21,7 @@ from fogline.runs import embedded, spill
 from fogline.runs.config import RunConfig
 from fogline.runs.embedded import Embedded
 from fogline.runs.embedded_state import EmbeddedState
+from fogline.runs.evaluation import Evaluation
 from fogline.runs.lock import holding
 from fogline.runs.taken import FileRows
 from tests.flow.driving import pruned_rows, take
@@ -336,6 +337,24 @@ def test_a_batch_is_done_again_only_with_the_files_that_it_had(change, tmp_path)
     for kind in ("changes", "rejects"):
         assert reported(tmp_path / "out", kind) == reported(tmp_path / "calm", kind)
         assert ahead.rows(kind) == in_files(tmp_path / "out", kind)
+
+
+def test_a_batch_that_failed_before_it_put_anything_needs_its_files_no_more(tmp_path, monkeypatch):
+    write_stream(CASE, tmp_path / "in")
+    take = Evaluation.take
+
+    def fails(self, *how: Any) -> Any:
+        yield from list(take(self, *how))[:1]  # the rows are read, and the state was changed
+        raise LimitError("too many")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Evaluation, "take", fails)
+        with pytest.raises(LimitError):
+            run(config_of(CASE, tmp_path), files_per_batch=1)
+    (tmp_path / "in" / "000.parquet").unlink()
+    run(config_of(CASE, tmp_path), files_per_batch=1)
+    run(config_of(CASE, tmp_path, "calm"), files_per_batch=1)
+    assert reported(tmp_path / "out") == reported(tmp_path / "calm")
 
 
 def test_what_was_interrupted_before_it_put_anything_is_begun_anew_with_the_files_that_are_there(tmp_path, monkeypatch):

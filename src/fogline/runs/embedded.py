@@ -9,7 +9,7 @@ files, and replaces what is there of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from time import perf_counter, sleep, thread_time, time_ns
 
 import pyarrow as pa
@@ -230,7 +230,13 @@ class EmbeddedRun:
     def _do(self, intent: Intent, evaluation: Evaluation) -> None:
         """One batch, from the files to the commit."""
         began, output, status = perf_counter(), self.running.output, self.running.status
-        found = from_packed(output.place, list(self._carried(evaluation.take(self._rows(intent), intent.now))))
+        try:
+            found = from_packed(output.place, list(self._carried(evaluation.take(self._rows(intent), intent.now))))
+        except Exception:  # such as a limit that is reached: nothing was put anywhere by this process
+            if self.interrupted is None:
+                with suppress(FoglineError, OSError):  # then its files must be as they are; what has failed counts
+                    self.state.withdraw()
+            raise
         number = self.state.batch + 1
         done = self.log.take(intent.files, number, self.reading.cut, intent.spans)
         self.left = None if self.left is None else self.left[done:]

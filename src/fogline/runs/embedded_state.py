@@ -59,6 +59,17 @@ class EmbeddedState:
         """The next batch will do this, however often it has to be begun."""
         self.checkpoint.begin(intent._asdict())
 
+    def withdraw(self) -> None:
+        """The batch that was begun has failed before it put anything anywhere: the next start begins another one.
+
+        Nothing more comes of this process.
+        """
+        self.close()
+        fresh = Checkpoint(self.checkpoint.folder, self.checkpoint.mark)
+        if fresh.intent is not None:
+            fresh.begin(None)
+        fresh.close()
+
     def commit(self, *, reported: bool = False) -> None:
         """The batch is done: what it changed counts from now on. `reported`: it had something to report."""
         self.checkpoint.commit(reported=reported)

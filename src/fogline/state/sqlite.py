@@ -218,8 +218,11 @@ class Checkpoint:
 
     # --- batches ------------------------------------------------------------------------------------------------------
 
-    def begin(self, intent: dict[str, Any]) -> None:
-        """The next batch will do this, however often it has to be begun: that is on disk when this returns."""
+    def begin(self, intent: dict[str, Any] | None) -> None:
+        """The next batch will do this, however often it has to be begun: that is on disk when this returns.
+
+        None: it is not known yet what it will do.
+        """
         db = self._writing()
         with self._finishing():
             self.intent = intent
