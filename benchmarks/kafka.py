@@ -29,7 +29,7 @@ from fogline.files.options import Options
 from fogline.kafka.client import PER_BATCH, Address, TopicOptions
 from fogline.kafka.topic import layout_of_topic
 from fogline.spark.kafka import messages, reader
-from fogline.spark.pipeline import journal, plans_for
+from fogline.spark.pipeline import plans_for, results
 from fogline.synthetic import Stream, rows
 from tests.integration.components.kafka import Broker, kafka, spark_jars
 
@@ -107,7 +107,7 @@ def ways_of(
     def watched() -> DataFrame:
         df = source()
         plan = plans_for(df, query, repository, schema=layout.schema, every="batch", clock=layout.clock)
-        return journal(df, plan, None, read)
+        return results(df, plan, None, read)
 
     return {"from_json, identity": by_spark, "Fogline's parser, identity": by_fogline, "Fogline": watched}
 

@@ -333,7 +333,7 @@ def trivial(df: DataFrame, size: int, by: str | None = None) -> DataFrame:
                 writer.write_batch(batch)
             newest = pa.array([int(batch.column("time")[-1].as_py()) * 1_000_000]).cast(pa.timestamp("us", "UTC"))
             columns = [pa.array(["[]"]), pa.array([sink.getvalue().to_pybytes()], pa.binary()), newest]
-            yield pa.record_batch(columns, ["group", "parcel", "event"])
+            yield pa.record_batch(columns, ["group", "packed_rows", "event"])
 
     def pack_each(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         order = pc.sort_indices(batch.column(by))
@@ -350,10 +350,10 @@ def trivial(df: DataFrame, size: int, by: str | None = None) -> DataFrame:
         times = pa.array([int(part.column("time")[-1].as_py()) * 1_000_000 for part in parts], pa.int64())
         groups = pa.array([str(part.column(by)[0].as_py()) for part in parts], pa.string())
         columns = [groups, pa.array(packed, pa.binary()), times.cast(pa.timestamp("us", "UTC"))]
-        yield pa.record_batch(columns, ["group", "parcel", "event"])
+        yield pa.record_batch(columns, ["group", "packed_rows", "event"])
 
-    packed = df.mapInArrow(pack, "group string, parcel binary, event timestamp")
-    keyed = packed.withWatermark("event", "0 seconds").select("group", "parcel").groupBy("group")
+    packed = df.mapInArrow(pack, "group string, packed_rows binary, event timestamp")
+    keyed = packed.withWatermark("event", "0 seconds").select("group", "packed_rows").groupBy("group")
     few = 20 if by is None else 2
     return keyed.transformWithStateInPandas(Trivial(size, few), "group string, rows long", "Update", "EventTime")
 
@@ -371,8 +371,8 @@ class Trivial(StatefulProcessor):  # type: ignore[misc]
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:
         import pandas as pd
 
-        parcels = [bytes(each) for frame in rows for each in frame["parcel"]]
-        count = sum(pa.ipc.open_stream(each).read_all().num_rows for each in parcels)
+        parts = [bytes(each) for frame in rows for each in frame["packed_rows"]]
+        count = sum(pa.ipc.open_stream(each).read_all().num_rows for each in parts)
         saved = self.state.get()
         self.state.update((bytes(self.size) if saved is None else bytes(saved[0]),))
         self.handle.registerTimer(timerValues.getCurrentWatermarkInMs() + 10**12)

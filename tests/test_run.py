@@ -18,7 +18,7 @@ from fogline.output import folder
 from fogline.output.answers import OutputReader
 from fogline.pipeline.names import KINDS
 from fogline.runs import start
-from fogline.runs.embedded import Embedded, EmbeddedRun
+from fogline.runs.embedded import Embedded, EmbeddedBatches
 from tests.flow.embedding import CASES, config_of, reported, write_stream
 from tests.flow.test_sinks import Keeping
 
@@ -98,7 +98,7 @@ def test_a_number_that_is_none_is_refused_before_anything_is_written(tmp_path, n
 
 def interrupted(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
     """In the second batch Ctrl-C is pressed so often."""
-    do = EmbeddedRun._do
+    do = EmbeddedBatches._do
 
     def pressed(self: Any, *how: Any) -> None:
         if self.running.status.batch == 0:
@@ -106,7 +106,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
                 os.kill(os.getpid(), signal.SIGINT)
         do(self, *how)
 
-    monkeypatch.setattr(EmbeddedRun, "_do", pressed)
+    monkeypatch.setattr(EmbeddedBatches, "_do", pressed)
 
 
 @pytest.mark.parametrize("times", [1, 2])

@@ -59,6 +59,12 @@ WORDS = {
     "rungs": "sorted columns, levels",
     "heir": "earlier or later cover",
     "heirs": "earlier or later covers",
+    "shelf": "shard",
+    "shelves": "shards",
+    "crate": "rows of groups: RowsByGroup",
+    "crates": "rows of groups: RowsByGroup",
+    "bundle": "states of groups, a block",
+    "bundles": "states of groups, blocks",
 }
 
 # --- Names that are not given to variables, arguments, attributes, functions or classes -------------------------------

@@ -79,7 +79,7 @@ _ATTEMPTS: dict[str, Callable[[int, int], tuple[int, object]]] = {
 _DAMAGES: dict[str, Callable[[random.Random, int, Tried], None]] = {
     "snapshots": _each(fuzz_saved.snapshots),
     "states": _each(fuzz_saved.states),
-    "parcels": _each(fuzz_saved.travelling),
+    "group_rows": _each(fuzz_saved.travelling),
     "machine code": _each(lambda: (fuzz_saved.compiled(),)),
     "every bit": small_ones,
     "forged": fuzz_saved.try_forged,

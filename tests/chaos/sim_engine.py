@@ -20,9 +20,9 @@ import pyarrow as pa
 from fogline.engine.audit import audit
 from fogline.engine.latest import LatestGroup
 from fogline.pipeline import loaded as cache
-from fogline.pipeline.exchange import GroupRows, pack_bucket, pack_groups, unpack_bucket, unpack_groups
+from fogline.pipeline.exchange import ArrivedRows, pack_bucket, pack_groups, unpack_bucket, unpack_groups
 from fogline.pipeline.plans import Plans, plans_of
-from fogline.pipeline.report import Journal
+from fogline.pipeline.report import BatchResult
 from fogline.pipeline.runner import Runners
 from fogline.pipeline.sensors import SensorStage
 from fogline.pipeline.shard import Shard
@@ -106,7 +106,7 @@ class Plain:
         self.faults = 0
 
     def batch(self, come: Input) -> Reports:
-        """One batch; what is reported of each group, or shelf."""
+        """One batch; what is reported of each group, or shard."""
         reports, written = self._work(come)
         self._commit(written)
         return reports
@@ -176,22 +176,21 @@ class Plain:
 
     def _on_shard(
         self, place: str, packed: list[bytes] | None, watermark: int, worker: Worker, attempt: Attempt
-    ) -> Journal:
+    ) -> BatchResult:
         """Rows reach the groups of a shard, then time does."""
-        number, come = int(place), dict[str, list[GroupRows]]()
+        number = int(place)
         name, plan = worker.plan.of_shard(number)
-        for each in packed or ():
-            for key, rows in unpack_groups(plan, each):
-                come.setdefault(key, []).append(of_query(worker.plan.shared_by_name[name], plan, rows))
+        shared = worker.plan.shared_by_name[name]
+        come = ArrivedRows(of_query(shared, plan, unpack_groups(plan, each)) for each in packed or ())
         report = [] if packed is None else self._shard(worker, attempt, number, come, None)
         timer = attempt.get(("timer", place, 0))
         if timer is not None and int(timer) <= watermark:
-            report += self._shard(worker, attempt, number, {}, watermark)
+            report += self._shard(worker, attempt, number, ArrivedRows(), watermark)
         return report
 
     def _shard(
-        self, worker: Worker, attempt: Attempt, number: int, come: dict[str, list[GroupRows]], watermark: int | None
-    ) -> Journal:
+        self, worker: Worker, attempt: Attempt, number: int, come: ArrivedRows, watermark: int | None
+    ) -> BatchResult:
         held = Shard(worker.runners.of_shard(number), AttemptStore(attempt, str(number)))
         report = [part for each in held.take(come, watermark) for part in worker.runners.named(number, each)]
         before, timer = held.finish()

@@ -1,7 +1,7 @@
 """Does a run in one process report each batch once, wherever it ends and begins again?
 
-The real `EmbeddedRun`, with its state, its output folder, joined files and spilled ones, over a folder in memory. It
-ends at any of its writes, or between two batches, and a new one goes on from what lies there. A sink that sees every
+The real `EmbeddedBatches`, with its state, its output folder, joined files and spilled ones, over a folder in memory.
+It ends at any of its writes, or between two batches, and a new one goes on from what lies there. A sink that sees every
 call gets the same for the same number, and the folder holds, at the end, what the sink got.
 """
 
@@ -24,11 +24,11 @@ from fogline.output.folder import LocalFolder
 from fogline.output.folder_sink import schemas_of
 from fogline.pipeline import loaded
 from fogline.pipeline.names import CHANGES, HEALTH, REJECTS
-from fogline.pipeline.report import Journal
+from fogline.pipeline.report import BatchResult
 from fogline.runs import embedded, spill
 from fogline.runs import taken as embedded_reading
 from fogline.runs.config import EMBEDDED, Output, RunConfig, RunStatus
-from fogline.runs.embedded import EmbeddedRun
+from fogline.runs.embedded import EmbeddedBatches
 from fogline.runs.embedded_state import EmbeddedState
 from fogline.runs.taken import FoundFile, TakenFiles
 from fogline.state import sqlite
@@ -102,7 +102,7 @@ class Sink:
 
     def __init__(self, fuse: CrashingFolder) -> None:
         self.fuse = fuse
-        self.got: dict[int, Journal] = {}
+        self.got: dict[int, BatchResult] = {}
 
     def put(self, number: int, *kinds: Iterator[pa.RecordBatch]) -> None:
         found = [list(each) for each in kinds]
@@ -113,7 +113,7 @@ class Sink:
         self.fuse._burn()
 
 
-def _timeless(journal: Journal) -> Journal:
+def _timeless(journal: BatchResult) -> BatchResult:
     """Without how long it took."""
     return [(kind, table.drop_columns(["seconds"]) if kind == HEALTH else table) for kind, table in journal]
 
@@ -145,7 +145,7 @@ class Runs:
         output.begin({}, self.plan.buckets)
         self.mark = output.mark
 
-    def start(self) -> EmbeddedRun:
+    def start(self) -> EmbeddedBatches:
         output = Output(self.place, self.config)
         output.folder.compaction.block = self.block
         output.resume()
@@ -154,11 +154,11 @@ class Runs:
         log.parts = list(self.rows)
         quiet: Any = dict.fromkeys(("report", "remark"), lambda what: None)
         running = SimpleNamespace(config=self.config, output=output, status=RunStatus(), **quiet)
-        return EmbeddedRun(cast(Any, running), cast(Any, None), self.plan, state, log, self.files_per_batch, MANY)
+        return EmbeddedBatches(cast(Any, running), cast(Any, None), self.plan, state, log, self.files_per_batch, MANY)
 
     def all(self) -> None:
         """All batches, until nothing is left to do."""
-        run: EmbeddedRun | None = None
+        run: EmbeddedBatches | None = None
         while True:
             self.place.fuse = self.r.randint(1, 40) if self.r.random() < self.rate else -1
             try:
@@ -179,15 +179,15 @@ class Runs:
                 self._ended(run)
                 run = None
 
-    def _ended(self, run: EmbeddedRun | None) -> None:
+    def _ended(self, run: EmbeddedBatches | None) -> None:
         """Its process is gone, and what it had not committed."""
         if run is not None:
             run.state.close()
 
-    def _done(self, run: EmbeddedRun) -> bool:
+    def _done(self, run: EmbeddedBatches) -> bool:
         return run.interrupted is None and not run.log.new_files(()) and not run.evaluation.moves
 
-    def _note(self, run: EmbeddedRun) -> None:
+    def _note(self, run: EmbeddedBatches) -> None:
         for path, taken in run.log.known(self.rows).items():
             if path not in self.taken.setdefault(taken.batch, []):
                 self.taken[taken.batch].append(path)

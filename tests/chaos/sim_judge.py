@@ -16,7 +16,7 @@ from typing import Any
 
 import fogline as fl
 from fogline.pipeline.names import CHANGES, HEALTH, REJECTS
-from fogline.pipeline.report import Journal
+from fogline.pipeline.report import BatchResult
 from tests import oracle
 from tests.chaos.sim_streams import BAD, Row, World, completed
 from tests.contracts import CLOSE, agree, members
@@ -252,7 +252,7 @@ class Judge:
         self.over: list[Course] = []
         self.counts = {"rows": 0, "rejected": 0, "held": 0}
 
-    def hold_to(self, number: int, batch: Sequence[Sequence[Row]], report: Journal, groups: set[str]) -> None:
+    def hold_to(self, number: int, batch: Sequence[Sequence[Row]], report: BatchResult, groups: set[str]) -> None:
         """What a batch has reported; `groups`: those that have a state now."""
         changes, healths = self._by_group(rows_of(report, CHANGES)), self._by_group(rows_of(report, HEALTH))
         rejects = self._by_group(rows_of(report, REJECTS))

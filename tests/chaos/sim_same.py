@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from fogline.pipeline.exchange import pack_groups
 from fogline.pipeline.names import REJECTS
-from fogline.pipeline.report import Journal
+from fogline.pipeline.report import BatchResult
 from fogline.pipeline.stages import Pruned
 from fogline.state.format import MAGIC, from_value
 
-Reports = dict[str, Journal]  # by group or shelf
+Reports = dict[str, BatchResult]  # by group or shard
 
 
 def plain(report: Any) -> list[Any]:

@@ -10,12 +10,10 @@ from fogline.pipeline import changelog as log
 from fogline.pipeline import loaded as cache
 from fogline.pipeline import loaded as waiting
 from fogline.pipeline import sensor_state as readings
-from fogline.pipeline import shard as shelf
-from fogline.pipeline import small_groups as bundle
-from fogline.pipeline import small_groups as together
+from fogline.pipeline import shard, small_groups
 
 Entry = tuple[str, str, Any]  # of which shard what, of which key, which part
-_MODULES = {"shelf": shelf, "bundle": bundle, "cache": cache, "together": together, "log": log, "waiting": waiting,
+_MODULES = {"shard": shard, "small_groups": small_groups, "cache": cache, "log": log, "waiting": waiting,
             "readings": readings}  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 One `random.Random` decides everything: the query, tiny domains with many ties, gaps, odd lifetimes, groups, copies,
 late rows, removals, corrections, broken rows, rows that run ahead; into which batches and partitions they are cut; and
-how small pages, shelves, bundles, turns and chunks are, so that rare paths are common.
+how small blocks, shards, logs and chunks are, so that rare paths are common.
 
 Order matters where docs/reference.md states it: which batch a row comes with decides what it meets. Within a batch, and
 between its partitions, it does not. Copies that disagree are drawn only where chunks are not screened, and in one
@@ -314,9 +314,9 @@ def _chunks(r: random.Random, *, screens: bool) -> dict[str, int]:
 def _sizes(r: random.Random) -> dict[str, int]:
     """Constants of modules, by module and name: mostly tiny."""
     return {
-        "shelf.FULL": r.choice((1, 2, 48)), "shelf.AT_ONCE": r.choice((1, 2, 1000)),
-        "shelf.OPEN": r.choice((0, 4)),
-        "bundle.ROWS": r.choice((0, 1, 2, 256)), "cache.LARGE": r.choice((0, 0, 10**6)), "together.FEW": 1,
+        "shard.FULL": r.choice((1, 2, 48)), "shard.AT_ONCE": r.choice((1, 2, 1000)),
+        "shard.OPEN": r.choice((0, 4)),
+        "small_groups.ROWS": r.choice((0, 1, 2, 256)), "cache.LARGE": r.choice((0, 0, 10**6)), "small_groups.FEW": 1,
         "log.FEW": r.choice((0, 1, 3, 1000)), "log.UPDATES": r.choice((1, 2, 64)), "log.SPARE": r.choice((1, 2)),
         "log.SHARE": r.choice((0, 1, 2)), "waiting.FEW": r.choice((0, 1, 1000)),
         "readings.SMALL": r.choice((0, 0, 1000)),

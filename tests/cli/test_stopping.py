@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from fogline.cli import app
 from fogline.runs import start
-from fogline.runs.embedded import EmbeddedRun
+from fogline.runs.embedded import EmbeddedBatches
 from fogline.runs.start import StreamRun
 
 QUERY = "attributes: {heat: max, gas: max}\nid: sensor\ntime: t\nlifetime: 50\n"
@@ -41,7 +41,7 @@ def run(*words: str, code: int) -> str:
 
 def asked(monkeypatch: pytest.MonkeyPatch, which: signal.Signals, times: int) -> None:
     """While the second batch is done, the process is asked to stop."""
-    do = EmbeddedRun._do
+    do = EmbeddedBatches._do
 
     def stopped(self, intent, evaluation):
         if self.state.batch == 0:
@@ -49,7 +49,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, which: signal.Signals, times: int) ->
                 os.kill(os.getpid(), which)
         do(self, intent, evaluation)
 
-    monkeypatch.setattr(EmbeddedRun, "_do", stopped)
+    monkeypatch.setattr(EmbeddedBatches, "_do", stopped)
 
 
 @pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])

@@ -169,10 +169,10 @@ def follow(view, engine):
     view.follow(report)
 
 
-def viewed(shift, repository, parcels, *, latest=False):
+def viewed(shift, repository, group_rows, *, latest=False):
     view, engine = MineView(60, 0.5, latest=latest), EmbeddedEngine()
     engine.start(question(0.5, latest=latest), repository, at_once=None)
-    for ticks in parcels:
+    for ticks in group_rows:
         rows, happened = shift.next(ticks)
         engine.send(rows)
         view.expect(happened)
@@ -190,8 +190,8 @@ def test_the_changes_add_up_to_the_answer_of_the_monitor(shift, repository):
 
 
 def test_what_is_known_after_a_tick_does_not_depend_on_how_the_stream_was_cut(repository):
-    def all_of(parcels):
-        view, _ = viewed(Shift(60, 3, question(0.5), repository), repository, parcels)
+    def all_of(group_rows):
+        view, _ = viewed(Shift(60, 3, question(0.5), repository), repository, group_rows)
         return view.members, view.since, list(view.recent), view.comparison.counts, view.ticks, view.missing
 
     assert all_of([90]) == all_of([7, 1, 40, 42]) == all_of([1] * 90)

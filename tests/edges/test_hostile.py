@@ -268,7 +268,7 @@ def test_every_type_and_value_goes_through_every_stage(column, values):
 def _through_sensors(plan: Any, batch: pa.RecordBatch) -> None:
     assert plan.remembers
     stage = SensorStage(plan)
-    parcels: dict[str, list[GroupRows]] = {}
+    group_rows: dict[str, list[GroupRows]] = {}
     for bucket, come in dealt(Plans.alone(plan), [batch]):
         store = MemoryStore()
         taken = stage.take(bucket, [unpack_bucket(plan, pack_bucket(plan, come))], store)
@@ -276,9 +276,9 @@ def _through_sensors(plan: Any, batch: pa.RecordBatch) -> None:
         stage.take(bucket, [], store)
         assert store.values == before
         for key, each in unpack_groups(plan, pack_groups(plan, taken)):
-            parcels.setdefault(key, []).append(each)
+            group_rows.setdefault(key, []).append(each)
     journal: Any = []
-    for key, some in parcels.items():
+    for key, some in group_rows.items():
         first = take(plan, key, None, some)
         journal += first.journal
         take(plan, key, first.state, some)

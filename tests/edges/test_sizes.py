@@ -44,8 +44,8 @@ def test_texts_that_no_query_asks_for_are_not_put_together(zeros):
     plan = make_plan(QUERY, batches[0].schema)
     for stream in (batches, [batches[0], batches[1].slice(0, 1), batches[1].slice(1)]):
         found = [each for chunk in pruned(Plans.alone(plan), stream) for _, each in chunk.groups]
-        assert sum(parcel.came for parcel in found) == 4
-        assert sorted(n for parcel in found for n in parcel.rows.columns["id"].to_pylist()) == [0, 1, 2, 3]
+        assert sum(of_group.came for of_group in found) == 4
+        assert sorted(n for of_group in found for n in of_group.rows.columns["id"].to_pylist()) == [0, 1, 2, 3]
     monitor = fl.Monitor(QUERY)
     monitor.advance(1, pa.Table.from_batches(batches))
     assert monitor.stats()["rows"] == 4
@@ -56,8 +56,8 @@ def test_texts_that_no_query_asks_for_are_not_put_together(zeros):
 def test_a_rejected_row_still_shows_columns_that_no_query_asks_for():
     batches = [pa.record_batch({"id": [k], "t": [1], "a": [a], "text": ["x"]}) for k, a in enumerate([1.0, np.inf])]
     plan = make_plan(QUERY, batches[0].schema)
-    [parcel] = [each for chunk in pruned(Plans.alone(plan), batches) for _, each in chunk.groups]
-    assert [each.row for each in parcel.rejects] == ['{"id": 1, "t": 1, "a": "inf", "text": "x"}']
+    [of_group] = [each for chunk in pruned(Plans.alone(plan), batches) for _, each in chunk.groups]
+    assert [each.row for each in of_group.rejects] == ['{"id": 1, "t": 1, "a": "inf", "text": "x"}']
     monitor = fl.Monitor(QUERY)
     monitor.advance(1, pa.Table.from_batches(batches))
     assert [reject.row["text"] for reject in monitor.rejects] == ["x"]
@@ -94,8 +94,8 @@ def test_rows_named_by_much_text_are_all_taken():
     names = [f"a sensor of a long name {k}" for k in range(4)]
     batches = [pa.record_batch({"id": [n], "t": [1], "a": [1.0]}) for n in names]
     plan = make_plan(QUERY, batches[0].schema)
-    [parcel] = [each for chunk in pruned(Plans.alone(plan), batches) for _, each in chunk.groups]
-    assert parcel.rows.columns["id"].to_pylist() == names
+    [of_group] = [each for chunk in pruned(Plans.alone(plan), batches) for _, each in chunk.groups]
+    assert of_group.rows.columns["id"].to_pylist() == names
     blocks = [block_of(Decoder(plan).decode(each).rows, ["id", "t"], QUERY, 0) for each in batches]
     whole = concat(blocks)
     assert from_arrays(to_arrays(whole, plan.signs), plan.signs, 0).columns["id"].to_pylist() == names
@@ -108,8 +108,8 @@ def test_long_rows_are_decoded_fewer_at_a_time(monkeypatch):
     monkeypatch.setattr("fogline.pipeline.decode.BYTES", 200)
     batches = [pa.record_batch({"id": [k], "t": [1], "a": [1.0], "text": ["x" * 150]}) for k in range(4)]
     plan = make_plan(QUERY, batches[0].schema)
-    [parcel] = [each for chunk in pruned(Plans.alone(plan), batches) for _, each in chunk.groups]
-    assert parcel.rows.columns["id"].to_pylist() == [0, 1, 2, 3]
+    [of_group] = [each for chunk in pruned(Plans.alone(plan), batches) for _, each in chunk.groups]
+    assert of_group.rows.columns["id"].to_pylist() == [0, 1, 2, 3]
 
 
 def test_what_cannot_be_put_together_is_refused_with_words(zeros):

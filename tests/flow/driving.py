@@ -8,22 +8,23 @@ row and fires timers.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 import fogline as fl
 from fogline.pipeline import loaded, small_groups
-from fogline.pipeline.exchange import BucketRows, GroupRows
+from fogline.pipeline.exchange import ArrivedRows, BucketRows, GroupRows, RowsByGroup
 from fogline.pipeline.loaded import LoadedGroup
 from fogline.pipeline.names import CHANGES
 from fogline.pipeline.plan import Plan, make_plan
 from fogline.pipeline.plans import Plans
-from fogline.pipeline.report import Journal, changes_schema
+from fogline.pipeline.report import BatchResult, changes_schema
 from fogline.pipeline.runner import GroupRunner, Runners
 from fogline.pipeline.sensors import SensorStage
 from fogline.pipeline.shard import Shard
@@ -52,12 +53,17 @@ def pruned_rows(plan: Plan, table: pa.Table, **sizes: Any) -> dict[KeyText, list
     return out
 
 
+def arrived(plan: Plan, come: Mapping[KeyText, Sequence[GroupRows]]) -> ArrivedRows:
+    """Rows of groups as a shard takes them."""
+    return ArrivedRows([RowsByGroup.of(plan, [(key, each) for key, some in come.items() for each in some])])
+
+
 @dataclass
 class Taken:
     """What became of a group, alone on its shard."""
 
     state: MemoryStore | None  # None: it is forgotten
-    journal: Journal
+    journal: BatchResult
     timer: int | None
     before: int | None
     plan: Plan
@@ -86,7 +92,8 @@ def take(
     if end:
         setattr(runner, "step", partial(runner.step, end=True))  # noqa: B010 - a method, for this runner alone
     shard = Shard(runner, store)
-    journal = [part for each in shard.take({} if watermark is not None else {key: come}, watermark) for part in each]
+    there = arrived(plan, {} if watermark is not None else {key: come})
+    journal = [part for each in shard.take(there, watermark) for part in each]
     before, timer = shard.finish()
     return Taken(store if store.values else None, journal, timer, before, plan)
 
@@ -143,21 +150,20 @@ class Engine:
         there = self.states.get(place, {})
         return {part: value for (what, _, part), value in there.items() if what == namespace}
 
-    def batch(self, partitions: Sequence[pa.Table]) -> Journal:
+    def batch(self, partitions: Sequence[pa.Table]) -> BatchResult:
         """One micro-batch; returns what is reported in it."""
-        self.watermark, journal = self.newest, Journal()
-        come: dict[Any, dict[KeyText, list[GroupRows]]] = {}
+        self.watermark, journal = self.newest, BatchResult()
+        come: dict[Any, list[RowsByGroup]] = {}
         for chunk in self._pruned(partitions):
             for shard, query, groups in chunk.by_shard():
-                for key, rows in groups:
-                    there = come.setdefault(self._place(shard, query.name, key), {})
-                    there.setdefault(key, []).append(of_query(chunk.shared, query.plan, rows))
+                for place, some in self._places(shard, query.name, of_query(chunk.shared, query.plan, groups)):
+                    come.setdefault(place, []).append(some)
             self.newest = max(self.newest, chunk.event or 0)
-        for place, some in come.items():
-            journal += self._take(place, some, None)
+        for place, chunks in come.items():
+            journal += self._take(place, ArrivedRows(chunks), None)
         for place, due in list(self.timers.items()):
             if due <= self.watermark:
-                journal += self._take(place, {}, self.watermark)
+                journal += self._take(place, ArrivedRows(), self.watermark)
         return journal
 
     def _pruned(self, partitions: Sequence[pa.Table]) -> Iterator[Pruned]:
@@ -176,9 +182,10 @@ class Engine:
             store = self.readings.setdefault(bucket, MemoryStore())
             yield Pruned(shared, SensorStage(shared.plan, self.small).take(own, some, store))
 
-    def _place(self, shard: int, name: str | None, key: KeyText) -> Any:
-        """Where a group lies: alone."""
-        return f"{name or ''}{key}"
+    def _places(self, shard: int, name: str | None, groups: RowsByGroup) -> Iterator[tuple[Any, RowsByGroup]]:
+        """Where each group lies: alone."""
+        for k, key in enumerate(groups.keys):
+            yield f"{name or ''}{key}", groups.part(np.array([k]))
 
     def _shard_of(self, place: Any) -> int:
         """A shard of the query whose group lies there."""
@@ -186,12 +193,12 @@ class Engine:
         return next(first for each, first in zip(self.plans.named, self.plans.first_shards, strict=False)
                     if each.name == name)  # fmt: skip
 
-    def _take(self, place: Any, come: dict[KeyText, list[GroupRows]], watermark: int | None) -> Journal:
+    def _take(self, place: Any, come: ArrivedRows, watermark: int | None) -> BatchResult:
         self.turn += 1  # sometimes the group is cached, sometimes it is loaded
         with apart(cached=bool(self.turn % 3)) if self.at_hand else nullcontext():
             return self._step(place, self._shard_of(place), come, watermark)
 
-    def _step(self, place: Any, number: int, come: dict[KeyText, list[GroupRows]], watermark: int | None) -> Journal:
+    def _step(self, place: Any, number: int, come: ArrivedRows, watermark: int | None) -> BatchResult:
         store, runners = self.stores.setdefault(place, MemoryStore()), Runners(self.plans)
         shard = Shard(runners.of_shard(number), store)
         journal = [part for report in shard.take(come, watermark) for part in runners.named(number, report)]
@@ -209,19 +216,19 @@ class Engine:
 class ShardEngine(Engine):
     """Does the same with groups that lie together on shards."""
 
-    def _place(self, shard: int, name: str | None, key: KeyText) -> Any:
-        return shard
+    def _places(self, shard: int, name: str | None, groups: RowsByGroup) -> Iterator[tuple[Any, RowsByGroup]]:
+        yield shard, groups
 
-    def _take(self, place: Any, come: dict[KeyText, list[GroupRows]], watermark: int | None) -> Journal:
+    def _take(self, place: Any, come: ArrivedRows, watermark: int | None) -> BatchResult:
         return self._step(place, place, come, watermark)
 
 
-def rows_of(journal: Journal, kind: str) -> list[dict[str, Any]]:
+def rows_of(journal: BatchResult, kind: str) -> list[dict[str, Any]]:
     """The rows of one kind in a journal."""
     return [row for each, table in journal if each == kind for row in table.to_pylist()]
 
 
-def changes_of(journal: Journal, plan: Plan) -> pa.Table:
+def changes_of(journal: BatchResult, plan: Plan) -> pa.Table:
     """The changes in a journal, as a monitor would report them."""
     tables = [table for kind, table in journal if kind == CHANGES]
     return pa.concat_tables([changes_schema(plan).empty_table(), *tables])

@@ -18,7 +18,7 @@ from fogline.kernels.heard import KEPT
 from fogline.pipeline.clock_guard import Ahead
 from fogline.pipeline.exchange import GroupRows
 from fogline.pipeline.plan import make_plan
-from fogline.pipeline.report import Journal
+from fogline.pipeline.report import BatchResult
 from fogline.pipeline.time_buckets import BucketStatistics, count_ids, hash_ids, joined, moved
 from fogline.rows.changes import answer_of
 from tests.flow.driving import Engine, changes_of, cut, pruned_rows, rows_of, take
@@ -41,11 +41,11 @@ def bad(t: int = FAR, name: str = "bad") -> Row:
 
 def drive(
     rows: list[Row], cuts: list[int], *, parts: int = 1, sizes: tuple[int, int] = (40, 100), **how: Any
-) -> tuple[list[Any], Journal]:
+) -> tuple[list[Any], BatchResult]:
     """The answers one after the other, with the tick from which each holds; and what was reported."""
     table = pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA)
     plan = make_plan(QUERY, SCHEMA, **how)
-    engine, journal = Engine(plan, *sizes), Journal()
+    engine, journal = Engine(plan, *sizes), BatchResult()
     for piece in cut(table, cuts):
         journal += engine.batch(
             [piece.take(pa.array(range(k, piece.num_rows, parts), pa.int64())) for k in range(parts)]
@@ -73,12 +73,12 @@ def answers(changes: pa.Table) -> list[Any]:
     return out
 
 
-def counted(journal: Journal) -> dict[str, int]:
+def counted(journal: BatchResult) -> dict[str, int]:
     health = rows_of(journal, "health")
     return {name: sum(row[name] for row in health) for name in ("rows", "rejected", "held", "released", "late")}
 
 
-def reasons(journal: Journal) -> list[str]:
+def reasons(journal: BatchResult) -> list[str]:
     return [row["reason"] for row in rows_of(journal, "rejects")]
 
 
@@ -235,7 +235,7 @@ def test_times_of_any_size_are_taken_or_held_and_never_an_error():
     plan = make_plan(QUERY, schema, ahead=1e-3)
     wild = [-9e15, -1e-300, 0.0, 5e-324, 1e-3, 1.0, 2.0**52, 2.0**53, 9e307, float("inf"), float("nan")]
     table = pa.table({"id": [f"s{k}" for k in range(11)], "t": wild, "a": [1.0] * 11, "b": [1.0] * 11}, schema=schema)
-    journal = Journal()
+    journal = BatchResult()
     engine = Engine(plan, 3, 5)
     for piece in cut(table, [2, 5, 9]):
         journal += engine.batch([piece])
@@ -330,7 +330,7 @@ def test_ids_of_every_kind_have_hashes_that_do_not_depend_on_where_they_lie(kind
 def test_changes_of_a_group_that_began_anew_add_up_to_its_answer():
     query = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime=10)
     kinds = pa.schema([("id", pa.string()), ("t", pa.float64()), ("a", pa.float64())])
-    engine, journal = Engine(make_plan(query, kinds), 50, 500), Journal()
+    engine, journal = Engine(make_plan(query, kinds), 50, 500), BatchResult()
     calls = [[("A", 400, 9)], [("A", 405, 1)], [("B", 250, 5), ("C", 250, 4)], [("B", 310, 5), ("C", 310, 4)]]
     for call in calls:
         made = [{"id": name, "t": float(at), "a": float(a)} for name, at, a in call]

@@ -17,9 +17,9 @@ from fogline.arrays import UncertainRows
 from fogline.engine.copies import duplicates
 from fogline.kernels.sorting import borders
 from fogline.pipeline import prune as screening
-from fogline.pipeline.exchange import pack_groups, unpack_groups
+from fogline.pipeline.exchange import RowsByGroup, pack_groups, unpack_groups
 from fogline.pipeline.plan import make_plan
-from fogline.pipeline.report import Journal
+from fogline.pipeline.report import BatchResult
 from fogline.rows.names import DUPLICATE, Contents
 from tests.contracts import CLOSE, agree, answer_of, net
 from tests.flow.driving import Engine, changes_of, pruned_rows, rows_of
@@ -52,7 +52,7 @@ def ids(driven: Engine, *batches: list[list[Row]]) -> set[Any]:
     return {name[0] for name in answer}
 
 
-def counted(journal: Journal, name: str) -> int:
+def counted(journal: BatchResult, name: str) -> int:
     return sum(each[name] for each in rows_of(journal, "health"))
 
 
@@ -292,7 +292,7 @@ def test_whatever_is_marked_survives_the_way_to_the_group():
     driven = engine(slice_rows=50, chunk_rows=500)
     rows = [row(1, 1, 0.0), row(2, 2, 5.0), row(3, 2, 1.0), row(4, 4, 0.0)]
     [(key, [come])] = pruned_rows(driven.plan, table(rows), small=0).items()
-    [(_, parcel)] = unpack_groups(driven.plan, pack_groups(driven.plan, [(key, come)]))
-    assert dict(zip(parcel.rows.columns["id"].to_pylist(), parcel.rows.covering.tolist(), strict=True)) == {
+    [(_, of_group)] = unpack_groups(driven.plan, pack_groups(driven.plan, RowsByGroup.of(driven.plan, [(key, come)])))
+    assert dict(zip(of_group.rows.columns["id"].to_pylist(), of_group.rows.covering.tolist(), strict=True)) == {
         1: False, 2: True, 4: False,
     }  # fmt: skip

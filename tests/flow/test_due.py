@@ -15,12 +15,12 @@ import fogline as fl
 from fogline.pipeline import sensor_state as readings
 from fogline.pipeline import sensors as due
 from fogline.pipeline.plan import make_plan
-from fogline.pipeline.report import Journal
+from fogline.pipeline.report import BatchResult
 from fogline.pipeline.watermark import event
 from fogline.repository.repository import Repository
 from tests.contracts import CLOSE, agree, net
 from tests.flow.driving import Engine, changes_of, cut, rows_by_time, rows_of
-from tests.flow.test_keeper import flush
+from tests.flow.test_runner import flush
 from tests.walks import QUERY, walks
 
 HOLD = 3
@@ -71,7 +71,7 @@ def test_within_the_lateness_no_order_and_no_cut_changes_what_a_monitor_reports(
     table, pieces = rows
     asked, repository = query(by=by), learnt(by)
     plan = make_plan(asked, table.schema, opened=lambda: repository, lateness=HOLD, idle=0)
-    engine, journal = Engine(plan), Journal()
+    engine, journal = Engine(plan), BatchResult()
     with few_sensors_a_part(few), pytest.MonkeyPatch.context() as patch:
         patch.setattr(due, "SMALL", small)
         for partitions in pieces:
@@ -98,7 +98,7 @@ def halves(rows):
 def test_an_imputer_that_cannot_wait_is_asked_before_rows_wait():
     table = walks(steps=8, begin=200, gaps=0.3)
     plan = make_plan(QUERY, table.schema, opened=lambda: learnt(False), lateness=HOLD, imputer=halves, idle=0)
-    engine, journal = Engine(plan, 10, 30), Journal()
+    engine, journal = Engine(plan, 10, 30), BatchResult()
     for piece in cut(table, [5, 40]):
         journal += engine.batch([piece])
     changes = changes_of(journal + flush(engine), plan)

@@ -20,21 +20,21 @@ from fogline.pipeline import explain as explaining
 from fogline.pipeline.names import CHANGES, NEAR, NEXT
 from fogline.pipeline.plan import make_plan
 from fogline.pipeline.plans import make_plans
-from fogline.pipeline.report import Journal
+from fogline.pipeline.report import BatchResult
 from fogline.runs import spill
 from fogline.runs.start import as_begun
 from tests import oracle
 from tests.contracts import CLOSE, members
 from tests.flow.driving import Engine, ShardEngine, changes_of, plan_of, rows_of
 from tests.flow.embedding import CASES, Case, config_of, learnt, reported, run, write_stream
-from tests.flow.test_keeper import drives
 from tests.flow.test_many_queries import how, queries, reports, same, tables
+from tests.flow.test_runner import drives
 from tests.walks import QUERY, walks
 
 EXPLAINED = {"explain": True, "views": True}
 
 
-def without_why(journal: Journal) -> list[tuple[str, list[dict[str, Any]]]]:
+def without_why(journal: BatchResult) -> list[tuple[str, list[dict[str, Any]]]]:
     """What there is to report beside explanations."""
     return [
         (kind, (table.drop_columns(["why"]) if kind == CHANGES and "why" in table.schema.names else table).to_pylist())

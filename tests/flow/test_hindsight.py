@@ -22,7 +22,7 @@ from fogline.output.folder import LocalFolder
 from fogline.pipeline.exchange import GroupRows, pack_bucket, pack_groups, unpack_bucket, unpack_groups
 from fogline.pipeline.plan import Plan, make_plan
 from fogline.pipeline.plans import Plans
-from fogline.pipeline.report import Journal
+from fogline.pipeline.report import BatchResult
 from fogline.pipeline.sensors import SensorStage
 from fogline.pipeline.stages import dealt
 from fogline.repository.repository import Repository
@@ -32,7 +32,7 @@ from fogline.state.store import MemoryStore
 from tests.contracts import CLOSE, agree, net
 from tests.flow.driving import Engine, changes_of, cut, rows_of, take
 from tests.flow.test_due import few_sensors_a_part, learnt, query, shuffled, with_sites
-from tests.flow.test_keeper import NONE
+from tests.flow.test_runner import NONE
 from tests.walks import NAMES, QUERY, walks
 
 
@@ -54,7 +54,7 @@ def monitored(table: pa.Table, by: bool, **how) -> pa.Table:
 def test_revisions_are_those_of_a_monitor_whatever_the_cut(table, by, hindsight, data):
     repository, buckets = learnt(by), data.draw(st.sampled_from([1, 3]))
     plan = make_plan(query(by=by), table.schema, opened=lambda: repository, buckets=buckets, hindsight=hindsight)
-    engine, journal = Engine(plan, 4, 6, data.draw(st.sampled_from([0, 2000]))), Journal()
+    engine, journal = Engine(plan, 4, 6, data.draw(st.sampled_from([0, 2000]))), BatchResult()
     with few_sensors_a_part(data.draw(st.sampled_from([1, 1000]))):
         for piece in cut(table, data.draw(st.lists(st.integers(0, table.num_rows), max_size=5))):
             owner = [data.draw(st.integers(0, 1)) for _ in range(piece.num_rows)]
@@ -147,7 +147,7 @@ def test_a_gap_of_a_row_that_cannot_matter_is_not_revised(borders):
     table = rows(*CROWD, ("s0", 202, None, 90.0, -90.0), ("s3", 204, 0.0, 0.0, 0.0), ("s0", 205, 3.0, 90.0, -90.0))
     found = [handed(stage, store, piece) for piece in cut(table, borders)]
     assert found[0].screened > 0
-    assert all(parcel.revisions is None for parcel in found)
+    assert all(of_group.revisions is None for of_group in found)
 
 
 def test_a_row_that_is_refused_is_no_reading_and_a_copy_opens_no_gap():
@@ -174,7 +174,7 @@ def test_a_revision_waits_with_its_reading_where_that_is_held(alone):
     pieces: list[list[Row]] = [[*gap, *crowd(1000, 1090)], AHEAD, crowd(1090, 1100), crowd(1100, 1300)]
     if alone:
         pieces[:2] = [AHEAD, pieces[0]]
-    plan, journal, held = planned(ahead=100), Journal(), []
+    plan, journal, held = planned(ahead=100), BatchResult(), []
     engine = Engine(plan)
     for piece in pieces:
         journal += engine.batch([rows(*piece)])

@@ -19,7 +19,7 @@ from fogline.output.folder import LocalFolder
 from fogline.pipeline.names import HEALTH
 from fogline.pipeline.plan import make_plan
 from fogline.pipeline.plans import Plans
-from fogline.pipeline.report import COUNTERS, Journal
+from fogline.pipeline.report import COUNTERS, BatchResult
 from fogline.pipeline.stages import pruned
 from fogline.pipeline.watermark import Farthest, HeardPair, event, few_pairs, later, reached
 from fogline.runs.config import RunStatus
@@ -43,19 +43,19 @@ def rows(site: str, begin: int, end: int, seed: int) -> pa.Table:
     return pa.table(dict(zip(SCHEMA.names, columns, strict=True)), schema=SCHEMA)
 
 
-def drive(batches: list[list[pa.Table]], **how: Any) -> tuple[Journal, Any]:
+def drive(batches: list[list[pa.Table]], **how: Any) -> tuple[BatchResult, Any]:
     plan = make_plan(QUERY, SCHEMA, **how)
-    engine, journal = Engine(plan, 60, 200), Journal()
+    engine, journal = Engine(plan, 60, 200), BatchResult()
     for tables in batches:
         journal += engine.batch(tables)
     return journal, plan
 
 
-def changes(journal: Journal, plan: Any, site: str) -> list[dict[str, Any]]:
+def changes(journal: BatchResult, plan: Any, site: str) -> list[dict[str, Any]]:
     return [row for row in changes_of(journal, plan).to_pylist() if row["site"] == site]
 
 
-def total(journal: Journal, name: str, site: str) -> int:
+def total(journal: BatchResult, name: str, site: str) -> int:
     return sum(row[name] for row in rows_of(journal, "health") if row["site"] == site)
 
 
@@ -111,7 +111,7 @@ def test_rows_that_expired_before_they_could_enter_are_counted():
 def test_while_old_rows_are_read_no_group_is_moved_on_and_afterwards_it_is():
     a, b = rows("a", 1, 1001, 1), rows("b", 1, 100, 2)
     reading = make_plan(QUERY, SCHEMA, idle=200, moves_idle=False)
-    engine, journal = Engine(reading, 60, 200), Journal()
+    engine, journal = Engine(reading, 60, 200), BatchResult()
     journal += engine.batch([a, b])
     journal += engine.batch([])
     assert engine.newest == 0
@@ -120,7 +120,7 @@ def test_while_old_rows_are_read_no_group_is_moved_on_and_afterwards_it_is():
     journal += engine.batch([])
     assert max(row["time"] for row in changes(journal, reading, "b")) <= 99
     engine.plan = make_plan(QUERY, SCHEMA, idle=200)
-    more: Journal = []
+    more: BatchResult = []
     for tables in ([rows("a", 1001, 1101, 3)], [], []):
         more += engine.batch(tables)
     there = {key for key in net(changes_of([*journal, *more], reading), ("site",)) if key[0] == "b"}

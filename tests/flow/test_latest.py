@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 import fogline as fl
 from fogline.pipeline import changelog as log
 from fogline.pipeline import loaded as cache
-from fogline.pipeline import runner as keeper
+from fogline.pipeline import runner as runner
 from fogline.pipeline.clock_guard import sift_ahead
 from fogline.pipeline.names import CHANGES, HEALTH, REJECTS
 from fogline.pipeline.plan import Plan, make_plan
-from fogline.pipeline.report import Journal
+from fogline.pipeline.report import BatchResult
 from tests.contracts import DISTRIBUTION
 from tests.flow.driving import Engine, cut, rows_of
 from tests.test_latest import FORMS, Changing, changing
@@ -62,7 +62,7 @@ def tiny(few: int = 1, updates: int = 2, spare: int = 1, share: int = 0) -> Iter
 class Repeated(Engine):
     """Every task is done twice, from the same state."""
 
-    def _take(self, place: Any, come: Any, watermark: int | None) -> Journal:
+    def _take(self, place: Any, come: Any, watermark: int | None) -> BatchResult:
         names = ("stores", "timers")
         before = copy.deepcopy({name: getattr(self, name) for name in names})
         once = super()._take(place, come, watermark)
@@ -82,7 +82,7 @@ class Judge:
         self.monitors: dict[str, fl.Monitor] = {}
         self.waiting: dict[str, list[Row]] = {}
 
-    def hold_to(self, journal: Journal, rows: Sequence[Row]) -> None:
+    def hold_to(self, journal: BatchResult, rows: Sequence[Row]) -> None:
         """The changes of a batch are those of the monitors, at the instants that its health shows."""
         for row in rows:
             self.waiting.setdefault(row["g"], []).append(row)
@@ -190,7 +190,7 @@ def test_a_group_at_hand_and_one_that_is_loaded_report_the_same(stream, turns):
 @settings(max_examples=40)
 def test_every_row_is_counted_in_one_place(stream, every):
     plan = plan_of(stream, every=every)
-    engine, journal = Engine(plan, **(SIZES | {"small": 100})), Journal()
+    engine, journal = Engine(plan, **(SIZES | {"small": 100})), BatchResult()
     monitors: dict[str, fl.Monitor] = {}
     for _, rows in stream.calls:
         for g in {row["g"] for row in rows}:
@@ -245,7 +245,7 @@ def test_groups_that_begin_anew_and_rows_that_are_held_end_with_the_answer_of_wh
     monitors: dict[str, fl.Monitor] = {}
     answer: dict[str, dict[Any, Any]] = {}
     with tiny(few=few), pytest.MonkeyPatch.context() as patched:
-        patched.setattr(keeper, "sift_ahead", noted)
+        patched.setattr(runner, "sift_ahead", noted)
         engine = Engine(plan, **(SIZES | {"small": 100}))
         for _, rows in calls:
             if not rows:

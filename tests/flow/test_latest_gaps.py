@@ -18,7 +18,7 @@ import fogline as fl
 from fogline.pipeline import loaded as cached
 from fogline.pipeline.names import CHANGES, HEALTH, REJECTS
 from fogline.pipeline.plan import make_plan
-from fogline.pipeline.report import Journal
+from fogline.pipeline.report import BatchResult
 from tests.flow.driving import Engine, cut, rows_of
 from tests.flow.test_latest import SIZES, Judge, table_of, tiny
 from tests.test_carry import ATTRIBUTES, REPOSITORY, partial, query_of
@@ -97,7 +97,7 @@ def test_a_row_that_is_rejected_gives_nothing_and_is_no_copy_however_the_stream_
         {"id": "b", "t": 3, "place": 3, "heat": 3, **common},
     ]
     for cuts in ([4], [1, 1, 2]):
-        engine, journal = Engine(make_plan(asked, table_of([], list(ATTRIBUTES)).schema)), Journal()
+        engine, journal = Engine(make_plan(asked, table_of([], list(ATTRIBUTES)).schema)), BatchResult()
         left = list(rows)
         for n in cuts:
             journal += engine.batch([table_of(left[:n], list(ATTRIBUTES))])
@@ -153,7 +153,7 @@ def test_what_sensors_have_read_counts_as_in_a_monitor(carry, lateness, every):
     with tiny(few=3, updates=3):
         for begin in range(0, table.num_rows, 23):
             part = table.slice(begin, 23)
-            journal: Journal = engine.batch(list(cut(part, [7, 15])))
+            journal: BatchResult = engine.batch(list(cut(part, [7, 15])))
             for site, monitor in monitors.items():
                 here = part.filter(pa.compute.equal(part["site"], site))
                 waiting[site] = pa.concat_tables([waiting[site], here])

@@ -71,8 +71,8 @@ def test_the_machines_clock_is_not_asked_where_times_are_numbers_or_ahead_is_off
 def test_rows_of_such_a_time_are_shown_and_leave_no_trace():
     plan = make_plan(QUERY, SCHEMA)
     table = with_now(rows(TODAY, TODAY + HOUR, TODAY * 1000))
-    parcels = [each for some in pruned_rows(plan, table).values() for each in some]
-    journal = take(plan, "[]", None, parcels).journal
+    group_rows = [each for some in pruned_rows(plan, table).values() for each in some]
+    journal = take(plan, "[]", None, group_rows).journal
     [reject] = rows_of(journal, "rejects")
     assert "1700000000000000000" in reject["row"]
     assert NOW not in reject["row"]
@@ -83,7 +83,7 @@ def test_rows_of_such_a_time_are_shown_and_leave_no_trace():
 def test_a_time_of_another_millennium_is_held_and_shown():
     plan = make_plan(QUERY, SCHEMA)
     table = rows(TODAY, TODAY + 1, TODAY + HOUR, LATER)  # without the machine's clock
-    parcels = [each for some in pruned_rows(plan, table).values() for each in some]
-    [reject] = rows_of(take(plan, "[]", None, parcels).journal, "rejects")
+    group_rows = [each for some in pruned_rows(plan, table).values() for each in some]
+    [reject] = rows_of(take(plan, "[]", None, group_rows).journal, "rejects")
     assert reject["reason"].startswith("held: its time runs ahead of its group by more than 10 hours")
     assert "5000-01-01" in reject["row"]

@@ -17,7 +17,7 @@ from fogline.errors import FoglineError, QueryError
 from fogline.pipeline.names import CHANGES, HEALTH, REJECTS
 from fogline.pipeline.plan import make_plan
 from fogline.pipeline.plans import Plans, make_plans
-from fogline.pipeline.report import Journal, schema_of
+from fogline.pipeline.report import BatchResult, schema_of
 from fogline.queries import QUERY
 from tests.flow.driving import Engine, ShardEngine, rows_by_time
 from tests.walks import walks
@@ -88,7 +88,7 @@ def tables(draw, *, gaps: bool) -> pa.Table:
     return pa.Table.from_pylist(rows, SCHEMA)
 
 
-def reports(journal: Journal, kind: str, by: Sequence[str], name: str | None = None) -> dict[Any, list[Any]]:
+def reports(journal: BatchResult, kind: str, by: Sequence[str], name: str | None = None) -> dict[Any, list[Any]]:
     """What was reported of each group, in its order, of one query if there are several."""
     found: dict[Any, list[Any]] = {}
     for each, table in journal:

@@ -20,7 +20,7 @@ from fogline.output.folder import LocalFolder
 from fogline.pipeline import sensor_state as readings
 from fogline.pipeline.limits import FORGOTTEN
 from fogline.pipeline.plan import BUCKETS, make_plan
-from fogline.pipeline.report import Journal
+from fogline.pipeline.report import BatchResult
 from fogline.pipeline.sensor_state import bucket_of, store_of
 from tests.flow.driving import Engine, changes_of, cut, rows_of
 from tests.flow.embedding import Case, config_of, run, write_stream
@@ -133,7 +133,7 @@ def test_the_stages_remember_the_sensors_that_a_monitor_does(monkeypatch, small,
     monitor = monitored(FEW, table, [])
     for borders in ([], [7, 20, 21, 60, 90], list(range(0, 120, 9))):
         plan = make_plan(FEW, table.schema, opened=learnt, buckets=1, lateness=lateness, ahead="off")
-        engine, journal = Engine(plan, 1000, 1000), Journal()
+        engine, journal = Engine(plan, 1000, 1000), BatchResult()
         for piece in cut(table, borders):
             journal += engine.batch([piece])
         if not lateness:

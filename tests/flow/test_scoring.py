@@ -11,16 +11,16 @@ import fogline as fl
 from fogline.impute import scoring
 from fogline.impute.scores import Sums, add, from_plain
 from fogline.pipeline.plan import make_plan
-from fogline.pipeline.report import Journal
+from fogline.pipeline.report import BatchResult
 from fogline.repository.sensors.gaps import OpenGaps
 from tests.flow.driving import Engine, cut, rows_of
 from tests.flow.test_due import learnt, query, with_sites
-from tests.flow.test_keeper import flush
+from tests.flow.test_runner import flush
 from tests.impute.test_scoring import with_silences
 from tests.walks import walks
 
 
-def reported(journal: Journal) -> Sums:
+def reported(journal: BatchResult) -> Sums:
     sums: Sums = {}
     for row in rows_of(journal, "health"):
         add(sums, from_plain(json.loads(row["scores"] or "[]")))
@@ -45,7 +45,7 @@ def stream() -> pa.Table:
 def test_scores_are_those_of_a_monitor_whatever_the_cut(by, lateness, borders):
     table = stream()
     plan = make_plan(query(by=by), table.schema, opened=lambda: learnt(by), buckets=3, lateness=lateness, idle=0)
-    engine, journal = Engine(plan, 10, 20), Journal()
+    engine, journal = Engine(plan, 10, 20), BatchResult()
     for piece in cut(table, borders):
         journal += engine.batch([piece])
     monitor = fl.Monitor(plan.query, learnt(by))
@@ -63,7 +63,7 @@ def test_gaps_that_are_too_many_to_be_watched_are_in_the_health_of_a_group(monke
     monkeypatch.setattr(OpenGaps.__init__, "__kwdefaults__", {"of_one": 1, "most": 1000})
     table = with_sites(walks(sensors=6, steps=12, begin=200, gaps=0.8))
     plan = make_plan(query(by=False), table.schema, opened=lambda: learnt(False), lateness=lateness, idle=0)
-    engine, journal = Engine(plan, 10, 20), Journal()
+    engine, journal = Engine(plan, 10, 20), BatchResult()
     for piece in cut(table, [10, 40]):
         journal += engine.batch([piece])
     monitor = fl.Monitor(plan.query, learnt(False))

@@ -109,7 +109,7 @@ def table(*rows: tuple) -> pa.Table:
     return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA)
 
 
-def parcels(plan, rows: pa.Table, **sizes) -> dict[str, list[GroupRows]]:
+def group_rows(plan, rows: pa.Table, **sizes) -> dict[str, list[GroupRows]]:
     return pruned_rows(plan, rows, **sizes)
 
 
@@ -119,19 +119,19 @@ def test_every_row_travels_is_screened_or_is_rejected(slice_rows, chunk_rows):
     rows = [(i, i // 3, i // 3 + 2, "xy"[i % 2], float(i % 5), float(i % 3)) for i in range(30)]
     rows += [(None, 1, 2, "x", 1.0, 1.0), (50, 5, 1, "y", 1.0, 1.0), (51, 1, 2, "y", None, 1.0)]
     plan = make_plan(QUERY, SCHEMA)
-    for key, found in parcels(plan, table(*rows), slice_rows=slice_rows, chunk_rows=chunk_rows, small=0).items():
+    for key, found in group_rows(plan, table(*rows), slice_rows=slice_rows, chunk_rows=chunk_rows, small=0).items():
         group = json.loads(key)[0]
         assert sum(p.came for p in found) == sum(row[3] == group for row in rows)
         assert sum(p.came - p.screened - len(p.rejects) - len(p.rows.arrived) for p in found) == 0
         assert sum(len(p.rejects) for p in found) == {"x": 1, "y": 2}[group]
-        assert max(p.newest for p in found) == 9
+        assert max(each.greatest for p in found for each in p.heard.values()) == 9
 
 
 def test_only_the_newest_rows_of_a_count_window_travel_where_only_the_end_counts():
     query = fl.Query(attributes={"a": "max"}, id="id", time="t", last=2)
     rows = table(*((i, i // 2, 0, "x", 1.0, 1.0) for i in range(9)))
     ids = {
-        every: parcels(make_plan(query, SCHEMA, every=every), rows, slice_rows=4, small=0)["[]"][0]
+        every: group_rows(make_plan(query, SCHEMA, every=every), rows, slice_rows=4, small=0)["[]"][0]
         .rows.columns["id"]
         .to_pylist()
         for every in ("tick", "batch")
@@ -168,7 +168,7 @@ def test_a_group_has_one_name_that_gives_its_values_back(value, kind):
     query = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime=5, by=["g"])
     rows = pa.table({"id": [1, 2, 3], "t": [1, 1, 1], "a": [1.0, 1.0, 1.0], "g": pa.array([value, None, value], kind)})
     plan = make_plan(query, rows.schema)
-    found = parcels(plan, rows)
+    found = group_rows(plan, rows)
     assert len(found) == 2
     assert {key_columns([key], plan.by)[0][0].as_py() for key in found} == {value, None}
 
@@ -177,7 +177,7 @@ def test_not_a_number_and_null_name_the_same_group():
     query = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime=5, by=["g"])
     rows = pa.table({"id": [1, 2, 3], "t": [1, 1, 1], "a": [1.0] * 3, "g": [float("nan"), 0.0, -0.0]})
     rows = pa.concat_tables([rows, pa.table({"id": [4], "t": [1], "a": [1.0], "g": pa.array([None], pa.float64())})])
-    assert set(parcels(make_plan(query, rows.schema), rows)) == {"[null]", "[0.0]"}
+    assert set(group_rows(make_plan(query, rows.schema), rows)) == {"[null]", "[0.0]"}
 
 
 def test_a_rejected_row_is_readable_as_it_came():
@@ -193,8 +193,9 @@ def test_texts_that_are_no_times_are_rejected_and_the_others_are_read():
     plan = make_plan(query, rows.schema)
     reasons = [row["reason"] for batch in refused(plan, rows.to_batches()) for row in batch.to_pylist()]
     assert reasons == ["'t' is 'noon', which is not a timestamp", "the time 't' is missing or not finite"]
-    [parcel] = parcels(plan, rows)["[]"]
-    assert parcel.newest == datetime(2024, 5, 1, 12, tzinfo=UTC).timestamp() * 1e6
+    [of_group] = group_rows(plan, rows)["[]"]
+    [heard] = of_group.heard.values()
+    assert heard.greatest == datetime(2024, 5, 1, 12, tzinfo=UTC).timestamp() * 1e6
 
 
 def test_texts_for_times_need_something_that_shows_what_they_are():

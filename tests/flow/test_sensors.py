@@ -12,14 +12,14 @@ import pytest
 import fogline as fl
 from fogline.pipeline.exchange import BucketRows
 from fogline.pipeline.plan import BUCKETS, make_plan
-from fogline.pipeline.report import Journal
+from fogline.pipeline.report import BatchResult
 from fogline.pipeline.sensor_state import bucket_of, name_of
 from fogline.pipeline.sensors import Dealer, SensorStage
 from fogline.repository.repository import Repository
 from fogline.state.store import MemoryStore
 from tests.contracts import CLOSE, agree, net
 from tests.flow.driving import Engine, changes_of, cut
-from tests.flow.test_keeper import flush
+from tests.flow.test_runner import flush
 from tests.walks import NAMES, QUERY, walks
 
 
@@ -127,7 +127,7 @@ def test_sensors_called_by_numbers_beyond_2_to_the_53_stay_apart(first, kind, la
     assert repository.sensors is not None
     assert len(repository.sensors.known_sensors) == 12
     plan = make_plan(QUERY, table.schema, opened=lambda: repository, lateness=lateness, idle=0)
-    engine, journal = Engine(plan, 10, 20), Journal()
+    engine, journal = Engine(plan, 10, 20), BatchResult()
     for piece in cut(table, [20, 50]):
         journal += engine.batch([piece])
     changes = changes_of(journal + flush(engine), plan)

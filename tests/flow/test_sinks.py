@@ -161,11 +161,11 @@ def test_changes_of_a_batch_come_in_one_order_whichever_rows_come_first():
     parts = [table.take(pa.array(range(k, table.num_rows, 4))) for k in range(4)]
 
     def changes(order: list[int]) -> list[pa.Table]:
-        parcels: dict[str, list[GroupRows]] = {}
+        group_rows: dict[str, list[GroupRows]] = {}
         for k in order:
             for key, some in pruned_rows(plan, parts[k]).items():
-                parcels.setdefault(key, []).extend(some)
-        journals = (take(plan, key, None, parcels[key]).journal for key in sorted(parcels))
+                group_rows.setdefault(key, []).extend(some)
+        journals = (take(plan, key, None, group_rows[key]).journal for key in sorted(group_rows))
         return [each for journal in journals for kind, each in journal if kind == "changes"]
 
     first = changes([0, 1, 2, 3])

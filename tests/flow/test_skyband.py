@@ -15,13 +15,13 @@ import fogline as fl
 from fogline.kernels.cover import Lives, matter
 from fogline.pipeline import loaded, small_groups
 from fogline.pipeline.plan import make_plan
-from fogline.pipeline.report import Journal
+from fogline.pipeline.report import BatchResult
 from fogline.runs.embedded import Embedded
 from tests.contracts import CLOSE, agree, answer_of, net, query_of
 from tests.flow.driving import Engine, changes_of, plan_of, rows_of
 from tests.flow.embedding import CASES, config_of, reported, run, write_stream
 from tests.flow.test_embedded import lines, of_a_monitor
-from tests.flow.test_keeper import NONE, as_tables, drives, flush, taken, truth
+from tests.flow.test_runner import NONE, as_tables, drives, flush, taken, truth
 from tests.strategies import late_streams
 
 bands = st.sampled_from([2, 3, 2, 5])
@@ -33,7 +33,7 @@ def test_netted_per_tick_the_changes_do_not_depend_on_the_cut(drive, k):
     stream, pieces, hold, slice_rows, chunk_rows = drive
     stream = replace(stream, skyband=k)
     plan = plan_of(stream, pieces[0][0].schema, lateness=hold, idle=0)
-    engine, journal = Engine(plan, slice_rows, chunk_rows), Journal()
+    engine, journal = Engine(plan, slice_rows, chunk_rows), BatchResult()
     for partitions in pieces:
         journal += engine.batch(partitions)
     journal += flush(engine)

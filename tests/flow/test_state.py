@@ -89,7 +89,7 @@ def test_every_field_of_a_plan_and_of_its_query_is_described():
 
 def test_words_name_what_it_was_and_what_it_is():
     with pytest.raises(SnapshotError, match=r": lifetime was 10.0 and is now 11.0, lateness was 0.0 and is now 2.0, "):
-        take(replace(plan(lifetime=11), lateness=2.0), "[]", taken(plan()))
+        taken(replace(plan(lifetime=11), lateness=2.0), taken(plan()))
 
 
 @cache

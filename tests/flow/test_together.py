@@ -11,14 +11,12 @@ import pyarrow as pa
 import pytest
 
 import fogline as fl
-from fogline.pipeline import shard as shelf
-from fogline.pipeline import small_groups as bundle
-from fogline.pipeline import small_groups as together
+from fogline.pipeline import shard, small_groups
 from fogline.pipeline.names import CHANGES, HEALTH
 from fogline.pipeline.plan import Plan, make_plan
-from fogline.pipeline.small_groups import Bundle
+from fogline.pipeline.small_groups import GroupStates
 from tests.flow.driving import DISTRIBUTION, Engine, ShardEngine, rows_of
-from tests.flow.test_shelf import by_group
+from tests.flow.test_shard import by_group
 
 GROUPS, BATCHES = 7, 24
 ATTRIBUTES = {"a": "max", "b": "min", "c": "max"}
@@ -79,20 +77,20 @@ def plan_for(tables: list[pa.Table], alpha: float, **how: Any) -> Plan:
 
 @contextmanager
 def counted(few: int = 1) -> Iterator[dict[str, int]]:
-    """How many groups that lie in bundles were asked, and how many of them have taken their rows together."""
-    really, before, found = together.take_together, together.FEW, {"asked": 0, "together": 0}
+    """How many groups that lie beside others were asked, and how many of them have taken their rows together."""
+    really, before, found = small_groups.take_together, small_groups.FEW, {"asked": 0, "together": 0}
 
-    def take(keeper: Any, small: Bundle, parcels: Any) -> Any:
-        out = really(keeper, small, parcels)
+    def take(runner: Any, small: GroupStates, group_rows: Any) -> Any:
+        out = really(runner, small, group_rows)
         found["asked"] += len(small.keys)
-        found["together"] += 0 if out is None else len(out.bundle.keys)
+        found["together"] += 0 if out is None else len(out.states.keys)
         return out
 
-    shelf.take_together, together.FEW = take, few  # type: ignore[attr-defined]
+    shard.take_together, small_groups.FEW = take, few  # type: ignore[attr-defined]
     try:
         yield found
     finally:
-        shelf.take_together, together.FEW = really, before  # type: ignore[attr-defined]
+        shard.take_together, small_groups.FEW = really, before  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("every", ["tick", "batch"])
@@ -122,20 +120,19 @@ def test_what_is_saved_in_either_way_is_the_same_and_goes_on_in_the_other(name, 
             with counted(few[k % len(few)]):
                 reported.append(by_group(engines[way].batch([table]), plan))
         assert reported[0] == reported[1] == reported[2]
-        saved = [shelf.opened(plan, engine.stores[0].values["groups", "", 0]) for engine in engines.values()]
+        saved = [shard.opened(plan, engine.stores[0].values["groups", "", 0]) for engine in engines.values()]
         assert described(saved[0]) == described(saved[1]) == described(saved[2])
 
 
-def described(page: shelf.Page) -> dict[str, Any]:
-    """What a page holds of each group that lies in its bundle, whatever the order."""
+def described(page: shard.Block) -> dict[str, Any]:
+    """What a page holds of each group that lies beside others, whatever the order."""
     out: dict[str, Any] = {}
     if page.small is None:
         return out
-    for k, (key, header) in enumerate(zip(page.small.keys, page.small.headers, strict=True)):
-        own = page.small.part([k])
-        columns = {name: column.tolist() for name, column in own.columns.items()}
-        cells = [name for name in columns if bundle.SORT_OF[name] in ("rows", "pools", "sums")]
-        out[key] = header, {name: str(columns[name]) for name in cells}, sorted(columns["newest_id"])
+    for k, key in enumerate(page.small.keys):
+        columns = {name: column.tolist() for name, column in page.small.part([k]).columns.items()}
+        names = sorted(columns.pop("newest_id"))
+        out[key] = {name: str(column) for name, column in columns.items()}, names
     return out
 
 
@@ -172,7 +169,7 @@ def saved_in_both_ways(tables: list[pa.Table], plan: Plan) -> Iterator[dict[str,
                 reported.append(by_group(engine.batch([table]), plan))
             asked.append(found)
         assert reported[0] == reported[1]
-        saved = [described(shelf.opened(plan, engine.stores[0].values["groups", "", 0])) for engine in engines.values()]
+        saved = [described(shard.opened(plan, engine.stores[0].values["groups", "", 0])) for engine in engines.values()]
         assert saved[0] == saved[1]
         yield asked[0]
 

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 import fogline as fl
 from fogline.pipeline import loaded as waiting
 from fogline.pipeline.exchange import GroupRows
-from fogline.pipeline.loaded import SLOTS
+from fogline.pipeline.loaded import SEGMENTS
 from fogline.pipeline.plan import make_plan
-from fogline.pipeline.report import Journal
+from fogline.pipeline.report import BatchResult
 from fogline.state.store import MemoryStore
 from tests.contracts import CLOSE, agree, net
 from tests.flow.driving import Engine, changes_of, plan_of, pruned_rows, take
-from tests.flow.test_keeper import drives, flush, truth
+from tests.flow.test_runner import drives, flush, truth
 
 QUERY = fl.Query(attributes={"a": "max", "b": "max"}, id="id", time="t", lifetime=10**6)
 BESIDE = ("waiting", "readings")
@@ -30,7 +30,7 @@ def test_where_rows_wait_changes_no_answer(drive, few):
     plan = plan_of(stream, pieces[0][0].schema, lateness=hold, idle=0)
     before, waiting.FEW = waiting.FEW, few
     try:
-        engine, journal = Engine(plan, slice_rows, chunk_rows), Journal()
+        engine, journal = Engine(plan, slice_rows, chunk_rows), BatchResult()
         for partitions in pieces:
             journal += engine.batch(partitions)
         journal += flush(engine)
@@ -89,7 +89,7 @@ def test_only_the_newest_and_the_oldest_slots_are_touched_and_the_state_stays_sm
         assert outcome.group.waits == min(19_000, 2_500 * (k + 1))
         touched.append(sum(size for what, size in calls if what == "put"))
         sizes.append(sum(map(len, store.beside)))
-        assert len(store.beside) <= SLOTS + 1
+        assert len(store.beside) <= SEGMENTS + 1
         assert len(calls) <= 20
     assert max(touched[12:]) < max(sizes) / 3  # of all that wait
 
@@ -100,4 +100,4 @@ def test_without_lateness_no_slot_is_asked_for_and_a_few_rows_wait_in_the_state(
         outcome = take(plan, "[]", store, front(plan, 0, count))
         outcome = take(plan, "[]", outcome.state, front(plan, 600, count))
         assert not store.calls
-        assert not outcome.group.slots
+        assert not outcome.group.segments

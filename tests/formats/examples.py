@@ -23,9 +23,9 @@ from fogline.files.layout import layout_of
 from fogline.files.options import Options
 from fogline.files.settled import Layout
 from fogline.output.compaction import Compaction
-from fogline.pipeline.exchange import BucketRows, GroupRows, pack_groups, unpack_groups
+from fogline.pipeline.exchange import BucketRows, GroupRows, RowsByGroup, pack_groups, unpack_groups
 from fogline.pipeline.plan import Plan, make_plan
-from fogline.pipeline.report import Journal
+from fogline.pipeline.report import BatchResult
 from fogline.pipeline.sensors import Dealer, SensorStage
 from fogline.repository import store
 from fogline.runs.embedded import Embedded
@@ -53,7 +53,7 @@ def plain(values: Any) -> Any:
     return json.loads(json.dumps(values, default=str), parse_float=lambda text: round(float(text), 9))
 
 
-def rows_in(journal: Journal) -> Any:
+def rows_in(journal: BatchResult) -> Any:
     return plain([[kind, table.drop_columns(_passing(table)).to_pylist()] for kind, table in journal])
 
 
@@ -161,7 +161,7 @@ def read_state(path: Path, _: Path) -> Any:
 
 
 def write_groups(path: Path) -> None:
-    path.write_bytes(pack_groups(_plan(), [("[]", each) for each in _come(0, 8)]))
+    path.write_bytes(pack_groups(_plan(), RowsByGroup.of(_plan(), [("[]", each) for each in _come(0, 8)])))
 
 
 def read_groups(path: Path, _: Path) -> Any:
@@ -241,7 +241,7 @@ def run_of(mode: str) -> Example:
         resumed(path, empty, case)
         return plain([reported(empty / "out", kind) for kind in SHOWN])
 
-    return Example(f"run-{mode}-3", write, read)
+    return Example(f"run-{mode}-4", write, read)
 
 
 def resumed(path: Path, empty: Path, case: Case, **how: Any) -> None:
@@ -274,8 +274,8 @@ def read_layout(path: Path, empty: Path) -> Any:
 EXAMPLES = (
     Example(HISTORY.name, write_repository, read_repository),
     *(snapshot_of(mode, version) for version in (7, 8) for mode in SNAPSHOTS),
-    Example("group-state-3.bin", write_state, read_state),
-    Example("sensor-state-3.bin", write_sensors, read_sensors),
+    Example("group-state-4.bin", write_state, read_state),
+    Example("sensor-state-4.bin", write_sensors, read_sensors),
     *(Example(f"groups-{version}.bin", write_groups, read_groups) for version in (7, 8)),
     Example("journal-1.bin", write_journal, read_journal),
     Example("layout-1.json", write_layout, read_layout),

@@ -82,7 +82,7 @@ def test_every_example_is_of_the_version_that_is_written_now_or_has_one_beside_i
         "sensor-state": STATE[-1],
         "journal": 1,
         "layout": 1,
-        "run": max(about.FORMAT, sqlite.FORMAT, compaction.FORMAT),
+        "run": max(about.FORMAT, sqlite.FORMAT, compaction.FORMAT, STATE[-1]),
     }
     newest: dict[str, int] = {}
     for each in EXAMPLES:
@@ -101,6 +101,16 @@ def test_a_run_with_another_checkpoint_or_other_columns_is_refused_by_name(mode,
         examples.resumed(KEPT / f"run-{mode}-{version}", tmp_path, RUNS[mode])
     with pytest.raises(FoglineError, match=words):
         read_answer(LocalFolder(tmp_path / "out"), "out")
+
+
+@pytest.mark.parametrize("mode", RUNS)
+def test_a_run_whose_state_lies_otherwise_is_refused_by_name_and_its_answer_is_read(mode, tmp_path):
+    words = (
+        r"has format 3; this version of Fogline reads 4\. .* an older Fogline: go on with that one, or begin with a new"
+    )
+    with pytest.raises(FoglineError, match=words):
+        examples.resumed(KEPT / f"run-{mode}-3", tmp_path, RUNS[mode])
+    assert read_answer(LocalFolder(tmp_path / "out"), "out").num_rows
 
 
 # --- Another version of Fogline has written it -----------------------------------------------------------------------
@@ -130,7 +140,7 @@ def a_snapshot(root: Path, by: int) -> None:
 
 
 def a_state(root: Path, by: int) -> None:
-    examples._taken(_raised((KEPT / "group-state-3.bin").read_bytes(), len(STATE) - 1, by), examples._come(8, 8))
+    examples._taken(_raised((KEPT / "group-state-4.bin").read_bytes(), len(STATE) - 1, by), examples._come(8, 8))
 
 
 def packed_rows(root: Path, by: int) -> None:
@@ -152,20 +162,20 @@ def a_repository(root: Path, by: int) -> None:
 
 
 def an_output(root: Path, by: int) -> None:
-    shutil.copytree(KEPT / "run-append-3", root, dirs_exist_ok=True)
+    shutil.copytree(KEPT / "run-append-4", root, dirs_exist_ok=True)
     _in_json(root / "out" / "about.json", lambda known: known.update(format=known["format"] + by))
     read_answer(LocalFolder(root / "out"), "out")
 
 
 def a_checkpoint(root: Path, by: int) -> None:
-    shutil.copytree(KEPT / "run-append-3", root, dirs_exist_ok=True)
+    shutil.copytree(KEPT / "run-append-4", root, dirs_exist_ok=True)
     file = root / "out" / "checkpoint" / sqlite.FILE
     file.write_bytes(_raised(file.read_bytes(), 63, by))
     Embedded(config_of(RUNS["append"], root, moved=True)).start()
 
 
 def a_stand(root: Path, by: int) -> None:
-    shutil.copytree(KEPT / "run-append-3", root, dirs_exist_ok=True)
+    shutil.copytree(KEPT / "run-append-4", root, dirs_exist_ok=True)
     (newest,) = (root / "out" / "answers").iterdir()
     table = pq.read_table(newest)
     known = _changed(table.schema.metadata[b"fogline"], lambda known: known.update(format=known["format"] + by))
@@ -196,7 +206,7 @@ def test_a_repository_whose_tree_lies_otherwise_is_refused_with_the_way_out(vers
 
 
 def test_a_field_of_about_that_this_version_does_not_know_is_refused_by_name(tmp_path):
-    shutil.copytree(KEPT / "run-append-3", tmp_path, dirs_exist_ok=True)
+    shutil.copytree(KEPT / "run-append-4", tmp_path, dirs_exist_ok=True)
     _in_json(tmp_path / "out" / "about.json", lambda known: known.update(colour="blue"))
     with pytest.raises(FoglineError, match=r"a newer Fogline, which knows of 'colour'.* choose another output"):
         Embedded(config_of(RUNS["append"], tmp_path, moved=True)).start()
@@ -255,7 +265,7 @@ def _named(name: str, base: fl.Query, other: fl.Query) -> str:
 def test_a_run_goes_on_with_no_other_query_and_names_the_field_with_both_values(name, tmp_path):
     other = replace(APPENDED, **OTHER_QUERIES[name])
     case = replace(RUNS["append"], query=other)
-    shutil.copytree(KEPT / "run-append-3", tmp_path, dirs_exist_ok=True)
+    shutil.copytree(KEPT / "run-append-4", tmp_path, dirs_exist_ok=True)
     with pytest.raises(FoglineError, match=_named(name, APPENDED, other)) as refused:
         Embedded(config_of(case, tmp_path, moved=True)).start()
     assert "Go on with the old one, or choose another output." in str(refused.value)
@@ -282,7 +292,7 @@ def test_a_snapshot_of_the_newest_rows_names_what_differs_too():
 def test_a_run_goes_on_in_no_other_way_and_names_both(name, tmp_path):
     now, was = OTHER_RUNS[name]
     other: dict[str, Any] = {name: now}
-    shutil.copytree(KEPT / "run-append-3", tmp_path, dirs_exist_ok=True)
+    shutil.copytree(KEPT / "run-append-4", tmp_path, dirs_exist_ok=True)
     with pytest.raises(FoglineError, match="choose another output") as refused:
         Embedded(replace(config_of(RUNS["append"], tmp_path, moved=True), **other)).start()
     words = str(refused.value)
@@ -304,5 +314,5 @@ def test_a_run_goes_on_with_no_other_repository_and_with_no_other_hindsight(tmp_
 
 def test_a_run_may_be_silent_for_longer_and_keep_fewer_batches_when_it_goes_on(tmp_path):
     case = RUNS["append"]
-    examples.resumed(KEPT / "run-append-3", tmp_path, case, idle=1000, keep_batches=1)
+    examples.resumed(KEPT / "run-append-4", tmp_path, case, idle=1000, keep_batches=1)
     assert read_answer(LocalFolder(tmp_path / "out"), "out").num_rows

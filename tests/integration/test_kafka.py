@@ -160,7 +160,7 @@ def test_key_time_and_headers_serve_and_secrets_stay_secret(broker: Broker, monk
 
 
 @pytest.mark.whole
-def test_partitions_that_run_apart_are_remarked_on_with_the_lateness_that_would_do(broker: Broker) -> None:
+def test_partitions_that_run_apart_are_remarked_on_once(broker: Broker) -> None:
     broker.create("apart", partitions=2)
     Path("q.yaml").write_text("attributes: {x: max}\nid: id\ntime: time\nlifetime: 1000\n")
     for partition, lag in ((0, 0), (1, 30)):
@@ -168,7 +168,7 @@ def test_partitions_that_run_apart_are_remarked_on_with_the_lateness_that_would_
         broker.send("apart", values(some), partition=partition)
     printed = run("run", broker.url("apart"), "-o", "out", "--max-rows-per-batch", "40")
     assert printed.count("the 2 partitions of topic 'apart' run apart") == 1
-    assert "State how long to wait with --lateness; for the newest batches 29 would have sufficed" in printed
+    assert "State how long to wait with --lateness." in printed
     enough = run("run", broker.url("apart"), "-o", "calm", "--max-rows-per-batch", "40", "--lateness", "29")
     assert "run apart" not in enough
     assert pc.sum(pq.read_table("calm/health")["late"]).as_py() == 0

@@ -62,7 +62,7 @@ def _asked(this: Stream) -> tuple[Any, dict[str, Any]]:
     asked: Any = queries.get("", queries)
     how: dict[str, Any] = dict(this.how)
     own = driving.imputer_of(this, next(iter(queries.values())))
-    how |= {"buckets": 1} if this.mode == "many groups" else {}  # together: few groups of a shelf go one by one
+    how |= {"buckets": 1} if this.mode == "many groups" else {}  # together: few groups of a shard go one by one
     return asked, how | ({"imputer": own} if own else {})
 
 

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import fogline as fl
 from fogline.output.answers import read_answer
 from fogline.output.folder import LocalFolder
-from fogline.pipeline.report import Journal
+from fogline.pipeline.report import BatchResult
 from fogline.pipeline.stages import opened
 from fogline.runs.config import RunConfig
-from fogline.spark.pipeline import journal, plans_for, rejects, watch
+from fogline.spark.pipeline import plans_for, rejects, results, watch
 from fogline.spark.running import Run
 from tests.flow.test_ahead import HELD, QUERY, SCHEMA, answers, bad, crowd, undisturbed
 from tests.spark.crowd import write_files
@@ -27,9 +27,9 @@ def as_table(rows: list[Any]) -> pa.Table:
     return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA)
 
 
-def reported(frame: Any, folder: Any) -> Journal:
+def reported(frame: Any, folder: Any) -> BatchResult:
     """All that a streaming query over what there is reports."""
-    out: Journal = []
+    out: BatchResult = []
 
     def take(batch: Any, _: int) -> None:
         packed = batch.toArrow().to_batches()
@@ -40,7 +40,7 @@ def reported(frame: Any, folder: Any) -> Journal:
     return out
 
 
-def whole(found: Journal, kind: str) -> pa.Table:
+def whole(found: BatchResult, kind: str) -> pa.Table:
     return pa.concat_tables([table for each, table in found if each == kind])
 
 
@@ -48,7 +48,7 @@ def test_one_row_of_three_thousand_from_the_future_changes_no_answer(spark, tmp_
     good = crowd(3000)
     write_files(as_table([*good[:1200], bad(), *good[1200:]]), tmp_path / "in", 3)
     stream = spark.readStream.schema(FIELDS).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
-    found = reported(journal(stream, plans_for(stream, QUERY)), tmp_path)
+    found = reported(results(stream, plans_for(stream, QUERY)), tmp_path)
     assert answers(whole(found, "changes")) == undisturbed(3000)
     assert whole(found, "rejects")["reason"].to_pylist() == [HELD]
     health = whole(found, "health").to_pylist()

@@ -201,7 +201,7 @@ def test_a_checkpoint_of_the_version_before_whose_keys_were_groups_is_refused_in
         "[STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE] Provided key schema does not match existing state key schema.\n"
         "Please check number and type of fields.\n"
         "Existing key_schema=StructType(StructField(group,StringType,true)) and "
-        "new key_schema=StructType(StructField(shelf,IntegerType,true)).\n"
+        "new key_schema=StructType(StructField(shard,IntegerType,true)).\n"
         "If you want to force running the query without schema validation, please set "
         "spark.sql.streaming.stateStore.stateSchemaCheck to false. SQLSTATE: XXKST"
     )

@@ -18,7 +18,7 @@ from fogline.cli import app
 from fogline.errors import QueryError
 from fogline.pipeline.names import CHANGES, HEALTH, REJECTS
 from fogline.pipeline.stages import opened
-from fogline.spark.pipeline import journal, plans_for, watch
+from fogline.spark.pipeline import plans_for, results, watch
 from fogline.spark.sql import register
 from tests.flow.test_latest import Judge, table_of
 from tests.spark.test_watch import run, stream_of
@@ -55,7 +55,7 @@ def journals(spark: Any, folder: Path, query: fl.Query, **how: Any) -> list[list
     """What each micro-batch reports, one file each."""
     schema = spark.createDataFrame(table_of([], list(query.names))).schema
     frame = stream_of(spark, folder / "in", schema, files=1)
-    reported = run(journal(frame, plans_for(frame, query, **how)), folder)
+    reported = run(results(frame, plans_for(frame, query, **how)), folder)
     kinds = (CHANGES, HEALTH, REJECTS)
     return [[(kind, part) for kind in kinds for part in opened(each.to_batches(), kind)] for each in reported]
 

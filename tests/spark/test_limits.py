@@ -9,6 +9,7 @@ from fogline.errors import LimitError
 from fogline.output.about import read_alarms
 from fogline.output.folder import LocalFolder
 from fogline.pipeline.limits import GroupLimits
+from fogline.runs import taken
 from fogline.runs.config import SPARK
 from fogline.spark import files
 from fogline.spark.errors import plainly
@@ -45,7 +46,7 @@ def test_a_batch_takes_files_of_about_so_many_rows(tmp_path):
     assert "000.parquet" in remarks[0]
     assert "more than 50 rows" in remarks[0]
     assert files.limit_of(str(tmp_path / "in"), 3, None, remarks.append) == ("maxFilesPerTrigger", 3)
-    assert files.limit_of(str(tmp_path / "in"), None, None, remarks.append)[1] <= files.BATCH
+    assert files.limit_of(str(tmp_path / "in"), None, None, remarks.append)[1] <= taken.BATCH
     (tmp_path / "text").mkdir()
     (tmp_path / "text" / "a.csv").write_text("id,t\n" + "abc,1\n" * 100_000)
     assert files.limit_of(str(tmp_path / "text"), None, 1_000, remarks.append)[1] == pytest.approx(6_000, rel=0.01)

@@ -17,7 +17,7 @@ import fogline as fl
 from fogline.cli import app
 from fogline.impute.scores import Sums, add, from_plain
 from fogline.repository.repository import Repository
-from fogline.spark.pipeline import journal, plans_for, watch
+from fogline.spark.pipeline import plans_for, results, watch
 from fogline.spark.session import ZONE
 from tests.spark.crowd import write_files
 from tests.spark.test_watch import journal_of, kind, run, stream_of
@@ -81,7 +81,7 @@ def test_the_clock_is_that_of_the_rows_in_a_session_of_any_zone_and_through_its_
         spark.conf.set(ZONE, "Europe/Berlin")
         plans = plans_for(rows, query, known, idle="1 hour")
         assert plans.deals == remembers
-        started = journal(rows, plans).writeStream.format("noop").option("checkpointLocation", str(tmp_path / "check"))
+        started = results(rows, plans).writeStream.format("noop").option("checkpointLocation", str(tmp_path / "check"))
         started = started.outputMode("update").trigger(availableNow=True).start()
         started.awaitTermination()
     finally:

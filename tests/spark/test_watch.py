@@ -13,7 +13,7 @@ import pytest
 import fogline as fl
 from fogline.errors import FoglineError, QueryError
 from fogline.pipeline.stages import opened
-from fogline.spark.pipeline import journal, plans_for, rejects, watch
+from fogline.spark.pipeline import plans_for, rejects, results, watch
 from tests.contracts import CLOSE, agree, answer_of, net
 from tests.spark.crowd import (
     GROUPS,
@@ -53,14 +53,14 @@ def stream_of(spark, folder, schema, files=1):
 
 
 def kind(tables: list[pa.Table], which: str) -> pa.Table:
-    """The tables of one kind in packed journals, as one."""
+    """The tables of one kind in packed results, as one."""
     found = [part for table in tables for part in opened(table.to_batches(), which)]
     return pa.concat_tables(found) if found else pa.table({})
 
 
 def journal_of(frame, query, repository=None, **how):
     """Everything that is reported of a DataFrame, packed."""
-    return journal(frame, plans_for(frame, query, repository, **how))
+    return results(frame, plans_for(frame, query, repository, **how))
 
 
 @pytest.mark.parametrize(("window", "partitions"), [("expires", 1), ("lifetime", 8), ("last", 3)])

@@ -30,7 +30,7 @@ from fogline.cli.terminal import (
 if TYPE_CHECKING:
     from fogline.impute.chain import Chain
     from fogline.query import Query
-    from fogline.runs.profile import Census
+    from fogline.runs.profile import Profile
 
 LISTED = 20  # reasons
 
@@ -77,7 +77,7 @@ def check(
         for text in not_read(stream):
             remark(text)
         how = {"lateness": number_or_text(lateness), "ahead": number_or_text(ahead)}
-        from fogline.cli.jobs import census, census_of_topic
+        from fogline.cli.jobs import profile, profile_of_topic
 
         where = None if is_topic(stream) else Where.chosen(stream, master, memory, settings())
         if where is None:
@@ -87,15 +87,15 @@ def check(
             if name is not None:
                 echo(f"{name}:", bold=True)
             if where is None:
-                found = census_of_topic(stream, one, options, known, clock, read_config(kafka_config), **how)
+                found = profile_of_topic(stream, one, options, known, clock, read_config(kafka_config), **how)
             else:
-                found = census(stream, one, options, known, clock, where, **how)
-            useless |= print_census(found, one, chains[name])
+                found = profile(stream, one, options, known, clock, where, **how)
+            useless |= print_profile(found, one, chains[name])
         if useless:
             raise typer.Exit(MOSTLY_REJECTED)
 
 
-def print_census(found: Census, query: Query, chain: Chain | None) -> bool:
+def print_profile(found: Profile, query: Query, chain: Chain | None) -> bool:
     """What a dry run found, in words; what rejects most rows comes first. Returns whether there is such a thing."""
     from fogline.pipeline.rejects import mostly_rejected
     from fogline.show import count_of
@@ -127,7 +127,7 @@ def print_census(found: Census, query: Query, chain: Chain | None) -> bool:
     return text is not None
 
 
-def gaps_of(found: Census, name: str) -> str:
+def gaps_of(found: Profile, name: str) -> str:
     """How many values of an attribute are missing, and why."""
     missing, outside = found.missing[name], found.outside[name]
     taken = max(found.complete + found.incomplete, 1)
@@ -138,7 +138,7 @@ def gaps_of(found: Census, name: str) -> str:
     return ", ".join(parts)
 
 
-def filled_by(found: Census, name: str, j: int, chain: Chain | None) -> str:
+def filled_by(found: Profile, name: str, j: int, chain: Chain | None) -> str:
     """What will fill the gaps of attribute j, in the order in which it is asked."""
     if chain is None or not found.missing[name] + found.outside[name]:
         return ""

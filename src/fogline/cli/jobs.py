@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
+from time import time_ns
 from typing import Any
 
 import pyarrow as pa
@@ -22,20 +22,20 @@ from fogline.impute.written import completed, distributions
 from fogline.kafka.client import Address, Config
 from fogline.kafka.topic import layout_of_topic, newest_rows
 from fogline.kernels.compile import is_cold
-from fogline.pipeline.decode import NOW, asks_now
-from fogline.pipeline.plan import Plan, make_plan
+from fogline.pipeline.decode import with_now
+from fogline.pipeline.plan import make_plan
 from fogline.query import Query
 from fogline.repository.history import in_order, read_history
 from fogline.repository.repository import Repository
 from fogline.runs.estimate import SAMPLE, SECONDS, estimate
-from fogline.runs.profile import Census, counted
+from fogline.runs.profile import Profile, profiled
 from fogline.runs.taken import ROWS
 from fogline.sinks.places import expanded
 
 READING = "reading the rows"
 
 
-def census(
+def profile(
     stream: str,
     query: Query,
     options: Options,
@@ -43,7 +43,7 @@ def census(
     clock: str | None,
     where: Where,
     **how: Any,
-) -> Census:
+) -> Profile:
     """Count what is in these files. `how`: lateness and ahead."""
     if where.here:
         with stages(READING) as report:
@@ -55,7 +55,7 @@ def census(
 
         layout = files.settle(spark, stream, query, options, clock=clock, lateness=how["lateness"], remark=remark)
         with followed(spark, READING, report):
-            return on_spark.census(files.listed(spark, stream), query, known, layout=layout, **how)
+            return on_spark.profile(files.listed(spark, stream), query, known, layout=layout, **how)
 
 
 def _here(
@@ -66,7 +66,7 @@ def _here(
     clock: str | None,
     report: Report,
     **how: Any,
-) -> Census:
+) -> Profile:
     layout, files = (
         layout_of(stream, query, options, clock=clock, lateness=how["lateness"], remark=remark),
         files_of(stream),
@@ -81,7 +81,7 @@ def _here(
     return _counted(rows(), layout, query, known, **how)
 
 
-def census_of_topic(
+def profile_of_topic(
     stream: str,
     query: Query,
     options: Options,
@@ -89,7 +89,7 @@ def census_of_topic(
     clock: str | None,
     config: Config,
     **how: Any,
-) -> Census:
+) -> Profile:
     """Count what is in the newest messages of a topic. `how`: lateness and ahead."""
     also = () if known is None else known.determinants
     layout = layout_of_topic(query, options, also=also, clock=clock, lateness=how["lateness"])
@@ -99,10 +99,10 @@ def census_of_topic(
 
 def _counted(
     rows: Iterable[pa.RecordBatch], layout: Layout, query: Query, known: Repository | None, **how: Any
-) -> Census:
+) -> Profile:
     how |= {"clock": layout.clock or None, "versions": layout.versions or None}
     plan = make_plan(query, layout.schema, opened=None if known is None else lambda: known, **how)
-    total = Census(absent=[name for name in plan.extra if name not in layout.columns.names])
+    total = Profile(absent=[name for name in plan.extra if name not in layout.columns.names])
     first: list[pa.RecordBatch] = []
 
     def noted() -> Iterator[pa.RecordBatch]:
@@ -113,18 +113,11 @@ def _counted(
                 held += batch.num_rows
             yield batch
 
-    total.add(counted(plan, with_now(noted(), plan)))
+    total.add(profiled(plan, with_now(noted(), plan, time_ns() // 1000)))
     if not is_cold():  # else it would take a minute
         with as_advice():
             total.expected = estimate(plan, first, total=total.rows, batch=ROWS, seconds=SECONDS)
     return total
-
-
-def with_now(rows: Iterable[pa.RecordBatch], plan: Plan) -> Iterator[pa.RecordBatch]:
-    """The rows with the machine's clock, if they are compared with it."""
-    now = pa.scalar(datetime.now(UTC), pa.timestamp("us", "UTC"))
-    for batch in rows:
-        yield batch.append_column(NOW, pa.repeat(now, batch.num_rows)) if asks_now(plan) else batch
 
 
 # --- fit and refit ----------------------------------------------------------------------------------------------------

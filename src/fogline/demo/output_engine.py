@@ -18,14 +18,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fogline.demo.engine import Engine
-from fogline.demo.view import BatchReport
+from fogline.demo.view import LOOKED_AT, BatchReport
 from fogline.output.answers import OutputReader
 from fogline.query import Query
 from fogline.repository.repository import Repository
 from fogline.runs.config import EMBEDDED, RunConfig
-from fogline.runs.embedded import Embedded, EmbeddedRun
+from fogline.runs.embedded import Embedded
+from fogline.runs.start import StreamRun
 
-_NONE = pa.table({name: [] for name in ("time", "sensor", "ts", "change", "probability")})  # no change
+_NONE = pa.table({name: [] for name in LOOKED_AT})  # no change
 
 
 @contextmanager
@@ -58,22 +59,31 @@ class OutputEngine:
 
     def start(self, query: Query, repository: Repository, *, at_once: int | None) -> None:
         config = RunConfig(str(self.files), str(self.output), query, repository, explain=True, engine=EMBEDDED)
-        self.running = Embedded(config)
-        self.run: EmbeddedRun = self.running.start(follow=True, files_per_batch=at_once)
+        self.running: StreamRun = Embedded(config)
+        self.batches = self.running.start(follow=True, files_per_batch=at_once)
+        self.begun()
+
+    def begun(self) -> None:
+        """The run writes its output from now on."""
         self.reader, self.started = OutputReader(self.output), True
 
     def poll(self, patience: float) -> BatchReport | None:
         began = perf_counter()
-        self.run.awaitTermination(0)
+        self.batches.awaitTermination(0)
+        if (report := self.news()) is None:
+            sleep(max(0.0, patience - (perf_counter() - began)))
+        return report
+
+    def news(self) -> BatchReport | None:
+        """What the newest batches have written; None: there is none."""
         news = self.reader.follow(self.batch) if self.running.status.batch > self.batch else None
         if news is None:
-            sleep(max(0.0, patience - (perf_counter() - began)))
             return None
         self.batch = news.batch
-        *_, health = pa.concat_tables(news.health).to_pylist()  # rows may come, and then their timer
+        health = pa.concat_tables(news.health).to_pylist()
         changes = [table for _, table in news.changes]
         table = pa.concat_tables(changes) if changes else _NONE
-        return BatchReport(table, health["time"], health["live"], perf_counter() - began)
+        return BatchReport(table, health[-1]["time"], health[-1]["live"], sum(each["seconds"] for each in health))
 
     def stop(self) -> None:
         if self.started:

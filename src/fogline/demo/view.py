@@ -22,7 +22,7 @@ from fogline.demo.mine import ATTRIBUTES, OPENING, Floats, Mine
 from fogline.demo.shift import ShiftTick
 
 SAMPLE_EVERY = 5  # ticks
-_LOOKED_AT = ["time", "sensor", "ts", "change", "probability", "reason", "beaten_by"]
+LOOKED_AT = ["time", "sensor", "ts", "change", "probability", "reason", "beaten_by"]
 WORTH_SHOWING = 0.15  # a smaller move of a probability is not shown
 
 
@@ -96,7 +96,7 @@ class MineView:
 
     def follow(self, report: BatchReport) -> None:
         """Take the ticks that are now complete, one by one."""
-        changes = report.changes.select(_LOOKED_AT).to_pylist()
+        changes = report.changes.select(LOOKED_AT).to_pylist()
         self.changes.extend(sorted(changes, key=lambda change: change["time"]))
         self.live = report.live
         self.clock = report.clock

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fogline.arrays import Batch, Ints, Objects, UncertainRows, empty_rows, objects, unshared
+from fogline.arrays import Batch, Floats, Ints, Objects, UncertainRows, empty_rows, objects, unshared
 from fogline.engine.group import Group, WindowGroup
 from fogline.engine.latest import LatestGroup
 from fogline.engine.live import COUNTED, ManyLiveSets
@@ -33,6 +33,8 @@ from fogline.saved import Arrays, table_as_bytes, table_from_bytes
 COLUMNS = ("arrived", "expires", "until", "reported", "state", "counted", "probability", "within")
 NAMES = ("id", "newest_id", "queue_id", "marker_id", "kept")  # the columns that hold names, or what comes along
 GroupColumns = dict[str, Any]  # arrays, Arrow's for names
+_OF_EACH = ("now", "late", "expired_on_arrival", "newest")  # small values of each group, …
+_OF_LATEST = ("clock", "stale", "removed")  # … and of one of the newest rows per id
 
 
 # --- Live sets --------------------------------------------------------------------------------------------------------
@@ -63,15 +65,15 @@ def fill_live(
     ids: NDArray[Any],
     saved: GroupColumns,
     sizes: dict[str, Ints],
-    headers: Sequence[dict[str, Any]],
+    now: Floats,
     kept: Objects | None = None,
 ) -> None:
-    """The inverse of `save_live`, for groups that are empty."""
+    """The inverse of `save_live`, for groups that are empty; `now` (groups,): their clocks."""
     s, n = live.slots, len(ids)
     shift = np.repeat(_begin(sizes["pools"]), sizes["rows"])[:, None]
     cells = {name: saved[name] for name in CELLS} | {name: saved[name] for name in POOLS}
     cells["start"] = np.where(saved["start"] >= 0, saved["start"] + shift, saved["start"])
-    s.groups["now"] = [each["now"] for each in headers]
+    s.groups["now"] = now
     live.load(
         Batch(ids, saved["arrived"], saved["expires"], saved["raw"], saved["known"], UncertainRows(**cells), kept=kept),
         sizes["rows"],
@@ -86,12 +88,19 @@ def fill_live(
     s.filled = s.packed = filled
 
 
-def count_as_saved(live: ManyLiveSets, headers: Sequence[dict[str, Any]]) -> None:
-    """Go on counting where the saved groups had got to."""
+def count_as_saved(live: ManyLiveSets, counts: Ints, shadowed: Ints) -> None:
+    """Go on counting where the saved groups had got to: (groups, COUNTED), and rows by what keeps them out for life."""
     s = live.slots
-    for name in COUNTED:
-        s.groups[name] = [each["counts"][name] for each in headers]
-    s.pruned[:] = [each["counts"]["shadowed"] for each in headers]
+    for k, name in enumerate(COUNTED):
+        s.groups[name] = counts[:, k]
+    s.pruned[:] = shadowed
+
+
+def live_numbers(live: ManyLiveSets) -> Arrays:
+    """The small values of each group's live set, in columns: its clock, and what was counted."""
+    s = live.slots
+    counts = np.stack([s.groups[name] for name in COUNTED], axis=1).astype(np.int64)
+    return {"now": s.groups["now"].copy(), "counts": counts, "shadowed": s.pruned.copy()}
 
 
 def live_headers(live: ManyLiveSets) -> list[dict[str, Any]]:
@@ -125,6 +134,39 @@ def save_group(group: Group) -> dict[str, Any]:
         "order": None if group.window is None else [group.window.count, group.window.size],
         "latest": save_latest(group) if isinstance(group, LatestGroup) else None,
     }
+
+
+def header_columns(headers: Sequence[dict[str, Any]]) -> tuple[Arrays, dict[str, Ints]]:
+    """What `save_group` gives for groups of one kind, in columns; and of which columns of cells each has how many."""
+    columns: Arrays = {name: np.array([each[name] for each in headers]) for name in _OF_EACH}
+    counts = [each["counts"] for each in headers]
+    columns["counts"] = np.array([[each[name] for name in COUNTED] for each in counts], np.int64)
+    columns["shadowed"] = np.array([each["shadowed"] for each in counts], np.int64)
+    sizes = {"rows": [each["rows"] for each in headers], "newest": [each["newest_ids"] for each in headers]}
+    orders = [each["order"] or [0, 0] for each in headers]
+    sizes["queue"] = [size for _, size in orders]
+    if headers and headers[0]["order"] is not None:
+        columns["taken"] = np.array([count for count, _ in orders])
+    if headers and headers[0]["latest"] is not None:
+        latest = [each["latest"] for each in headers]
+        columns |= {f"latest {name}": np.array([each[name] for each in latest]) for name in _OF_LATEST}
+        sizes |= {name: [each[name] for each in latest] for name in ("out", "open", "markers")}
+    return columns, {name: np.array(each, np.int64) for name, each in sizes.items()}
+
+
+def headers_of(columns: GroupColumns, sizes: dict[str, Ints]) -> list[dict[str, Any]]:
+    """The inverse of `header_columns`."""
+    of_each = {name: columns[name].tolist() for name in (*_OF_EACH, "counts", "shadowed")}
+    of_each |= {"rows": sizes["rows"].tolist(), "newest_ids": sizes["newest"].tolist()}
+    found = [dict(zip(of_each, values, strict=True)) for values in zip(*of_each.values(), strict=True)]
+    orders = zip(columns["taken"].tolist(), sizes["queue"].tolist(), strict=True) if "taken" in columns else None
+    latest = {name: columns[f"latest {name}"].tolist() for name in _OF_LATEST if f"latest {name}" in columns}
+    latest |= {name: sizes[name].tolist() for name in ("out", "open", "markers") if latest}
+    for k, each in enumerate(found):
+        each["counts"] = {**dict(zip(COUNTED, each["counts"], strict=True)), "shadowed": each.pop("shadowed")}
+        each["order"] = None if orders is None else list(next(orders))
+        each["latest"] = {name: values[k] for name, values in latest.items()} or None
+    return found
 
 
 def join_groups(groups: Sequence[Group], d: int, kind: pa.DataType | None, kept: Kept = ()) -> Arrays:
@@ -185,7 +227,8 @@ def split_columns(
         own |= {name: arrays[name][pools] for name in POOLS}
         own |= {name: arrays[name][sums] for name in ("logs", "zeros")}
         sizes = {"rows": np.array([header["rows"]]), "pools": np.array([values])}
-        fill_live(group.live, ids[rows], own, sizes, [header], None if kept is None else kept[rows])
+        now = np.array([header["now"]])
+        fill_live(group.live, ids[rows], own, sizes, now, None if kept is None else kept[rows])
         group.late, group.expired_on_arrival = header["late"], header["expired_on_arrival"]
         group.newest = header["newest"]
         if isinstance(group, LatestGroup):
@@ -194,7 +237,8 @@ def split_columns(
         if isinstance(group, WindowGroup):
             group.remember(header["newest"], newest[near : near + header["newest_ids"]])
         group.live.finish_load()
-        count_as_saved(group.live, [header])
+        counts = header["counts"]
+        count_as_saved(group.live, np.array([[counts[name] for name in COUNTED]]), np.array([counts["shadowed"]]))
         if group.window is not None:
             count, waiting = header["order"]
             ends = slice(queue, queue + waiting)

@@ -77,10 +77,10 @@ def file_of(place: Folder, name: str) -> Any:
 
 
 def tables_of(
-    journals: Iterable[pa.RecordBatch], number: int, seconds: float, health: Iterable[pa.Table] = ()
+    results: Iterable[pa.RecordBatch], number: int, seconds: float, health: Iterable[pa.Table] = ()
 ) -> dict[str, pa.Table]:
-    """The tables of a batch by their kinds, from packed journals; health with the batch's number and seconds."""
-    batches = list(journals)
+    """The tables of a batch by their kinds, from packed results; health with the batch's number and seconds."""
+    batches = list(results)
     found = {kind: list(opened(batches, kind)) for kind in (*KINDS, *VIEWS)}
     found[HEALTH] += health
     parts = {kind: pa.concat_tables(tables) for kind, tables in found.items() if tables}

@@ -21,7 +21,6 @@ import pyarrow as pa
 
 from fogline.arrays import Floats, Revisions
 from fogline.pipeline import exchange as blocks
-from fogline.pipeline import time_buckets
 from fogline.pipeline.exchange import (
     GroupRows,
     RowBlock,
@@ -33,7 +32,7 @@ from fogline.pipeline.exchange import (
 )
 from fogline.pipeline.plan import Plan
 from fogline.pipeline.rejects import HELD, RejectedRow, as_json
-from fogline.pipeline.time_buckets import BucketStatistics, TimeBuckets, buckets_of, joined, moved
+from fogline.pipeline.time_buckets import BucketColumns, BucketStatistics, TimeBuckets, buckets_of, joined, moved
 from fogline.pipeline.watermark import length_text
 from fogline.rows.clock import time_text
 from fogline.saved import Arrays
@@ -68,7 +67,7 @@ class Ahead:
         if not self.heard:
             return {}
         held = [[s, then, float(self.counts.get(s, 0))] for s, then in self.since.items()]
-        arrays: Arrays = {"ahead": np.array([[self.frontier] * 3, *held]), **time_buckets.to_arrays(self.heard)}
+        arrays: Arrays = {"ahead": np.array([[self.frontier] * 3, *held]), **BucketColumns.of([self.heard]).to_arrays()}
         for prefix, rows in ((_HELD, self.held), (_FIRST, self.first)):
             if rows is not None:
                 arrays |= {f"{prefix}{name}": array for name, array in blocks.to_arrays(rows, signs).items()}
@@ -89,7 +88,7 @@ class Ahead:
         since, counts = {s: then for s, then, _ in held}, {s: int(count) for s, _, count in held}
         held_rows, first = found
         events = (revisions_from_arrays(arrays, prefix) for prefix in _REVISED)
-        return cls(frontier, time_buckets.from_arrays(arrays), since, counts, held_rows, first, *events)
+        return cls(frontier, BucketColumns.from_arrays(arrays).by_bucket(), since, counts, held_rows, first, *events)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +121,7 @@ def sift_ahead(state: Ahead, chunks: Sequence[GroupRows], length: float) -> Sift
     news = joined(each.heard for each in chunks)
     events = joined_revisions([each.revisions for each in chunks])
     if length == math.inf or not news:
-        newest = max((cell.greatest for cell in news.values()), default=-math.inf)
+        newest = max((stats.greatest for stats in news.values()), default=-math.inf)
         return Sifted(state, newest, come, None, [], 0, False, events)
     if not state.since and state.first is None and max((*news, *state.heard)) <= state.frontier:
         return _in_step(state, news, come, events)
@@ -146,10 +145,10 @@ def sift_ahead(state: Ahead, chunks: Sequence[GroupRows], length: float) -> Sift
     begun = None if first is None else joined_revisions([None if anew else state.first_revisions, due])
     return Sifted(
         state=Ahead(frontier, kept, since, {s: counts[s] for s in since}, held, first, later, begun),
-        newest=max((cell.greatest for s, cell in heard.items() if s <= reach), default=-math.inf),
+        newest=max((stats.greatest for s, stats in heard.items() if s <= reach), default=-math.inf),
         taken=[*near, *ready],
         held=concat(far) if far else None,
-        unseen=[(cell, count) for _, cell, count in unseen],
+        unseen=[(stats, count) for _, stats, count in unseen],
         released=sum(state.counts.get(s, 0) for s in state.since if s <= reach),
         anew=anew,
         revisions=due,
@@ -159,8 +158,8 @@ def sift_ahead(state: Ahead, chunks: Sequence[GroupRows], length: float) -> Sift
 def _in_step(state: Ahead, news: TimeBuckets, come: list[RowBlock], events: Revisions | None) -> Sifted:
     """As nearly always: nothing runs ahead, nothing is held, and the frontier stays."""
     frontier = state.frontier
-    heard = {s: cell for s, cell in joined([state.heard, news]).items() if frontier - 1 <= s}
-    newest = max(*(cell.greatest for cell in heard.values()), *(cell.greatest for cell in news.values()))
+    heard = {s: stats for s, stats in joined([state.heard, news]).items() if frontier - 1 <= s}
+    newest = max(*(stats.greatest for stats in heard.values()), *(stats.greatest for stats in news.values()))
     return Sifted(replace(state, heard=heard), newest, come, None, [], 0, False, events)
 
 
@@ -214,17 +213,17 @@ def _bounded(since: dict[float, float], heard: TimeBuckets) -> dict[float, float
 def _unseen(
     news: TimeBuckets, come: list[RowBlock], length: float, reach: float
 ) -> list[tuple[float, BucketStatistics, int]]:
-    """Rows beyond that were screened: they have come, but did not travel. Stretch, what was heard there, how many."""
-    beyond = {s: cell for s, cell in news.items() if s > reach}
+    """Rows beyond that were screened: they have come, but did not travel. Bucket, what was heard there, how many."""
+    beyond = {s: stats for s, stats in news.items() if s > reach}
     if not beyond:
         return []
     travelled = _by_bucket(come, length)
-    return [(s, cell, cell.rows - travelled[s]) for s, cell in beyond.items() if cell.rows > travelled[s]]
+    return [(s, stats, stats.rows - travelled[s]) for s, stats in beyond.items() if stats.rows > travelled[s]]
 
 
 def _first(first: RowBlock | None, near: list[RowBlock], heard: TimeBuckets, reach: float) -> RowBlock | None:
     """All rows that were taken so far, if they are of one id, and few."""
-    ids = np.unique(np.concatenate([cell.ids for s, cell in heard.items() if s <= reach]))
+    ids = np.unique(np.concatenate([stats.ids for s, stats in heard.items() if s <= reach]))
     rows = [*([] if first is None else [first]), *near]
     few = sum(len(each.arrived) for each in rows) <= FIRST
     return concat(rows) if len(ids) == 1 and few and rows else None
@@ -239,8 +238,8 @@ def reports(found: Sifted, plan: Plan, *, end: bool) -> list[RejectedRow]:
     reason = f"{why}, and no other id followed" if end else f"{HELD}{why}; it enters if other ids follow"
     seen = [] if found.held is None else [as_json(found.held.row(i, query)) for i in range(len(found.held.arrived))]
     out = [RejectedRow(row, reason) for row in seen]
-    for cell, count in found.unseen:
-        times = [time_text(each, plan.kind) for each in (cell.least, cell.greatest)]
+    for stats, count in found.unseen:
+        times = [time_text(each, plan.kind) for each in (stats.least, stats.greatest)]
         shown = as_json({query.time: times, "rows": count})
         out.append(RejectedRow(shown, f"{reason} ({count} rows that others would cover)"))
     return out

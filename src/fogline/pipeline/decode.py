@@ -43,6 +43,14 @@ def asks_now(plan: Plan | Plans) -> bool:
     return pa.types.is_timestamp(plan.kind) and plan.ahead < math.inf
 
 
+def with_now(rows: Iterable[pa.RecordBatch], plan: Plan | Plans, now: int) -> Iterable[pa.RecordBatch]:
+    """The rows with the machine's clock, in microseconds, if they are compared with it."""
+    if not asks_now(plan):
+        return rows
+    kind = pa.timestamp("us", "UTC")
+    return (each.append_column(NOW, pa.repeat(pa.scalar(now, kind), each.num_rows)) for each in rows)
+
+
 def without_now(rows: pa.Table | pa.RecordBatch) -> tuple[pa.Table | pa.RecordBatch, float]:
     """The rows without the column of the machine's clock, and what it shows, in microseconds; inf: it is not there."""
     at = rows.schema.get_field_index(NOW)

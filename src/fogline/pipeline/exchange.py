@@ -1,8 +1,9 @@
 """What do stages hand to each other?
 
-`GroupRows`: what one chunk of a partition has for one group, that is decoded rows, what they revise, counters and
-rejects. Before it, where sensors are remembered, `BucketRows`: what the chunk has for one bucket of sensors. Stages
-hand objects over; only an engine that carries bytes packs them, in one codec, at the end of this file.
+`RowsByGroup`: what one chunk of a partition has for its groups, that is decoded rows, what they revise, counters and
+rejects; of one group, `GroupRows`. Before it, where sensors are remembered, `BucketRows`: what the chunk has for one
+bucket of sensors. Stages hand objects over; only an engine that carries bytes packs them, in one codec, at the end of
+this file.
 
 A `RowBlock` is rows in numbers, with the columns that name them. It is packed as flat arrays and opened as it was: no
 stage decodes a row again. Beside the numbers go only columns that numbers cannot stand for (ids, groups, times as they
@@ -12,9 +13,8 @@ came, determinants, attributes that did not come as plain numbers), so that a re
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,12 +35,12 @@ from fogline.arrays import (
     empty_rows,
     objects,
 )
-from fogline.impute.scores import Sums, from_plain, to_plain
+from fogline.engine.slots import ranges
+from fogline.impute.scores import Sums, add, from_plain, to_plain
 from fogline.kernels.uncertain import dense
-from fogline.pipeline import time_buckets
 from fogline.pipeline.plan import Plan
 from fogline.pipeline.rejects import RejectedRow
-from fogline.pipeline.time_buckets import BucketStatistics, TimeBuckets
+from fogline.pipeline.time_buckets import NO_BUCKETS, BucketColumns, TimeBuckets, end_to_end
 from fogline.pipeline.watermark import HeardPair
 from fogline.query import Query
 from fogline.rows.cells import REAL
@@ -296,10 +296,155 @@ class GroupRows:
     unwatched: int = 0  # rows whose gaps no reading will revise, since too many are open where their sensors lie
     sensors_forgotten: int = 0  # sensors that left with what they had read, since there were too many where they lay
 
-    @property
-    def newest(self) -> float:
-        """The greatest time of the rows that were not rejected; -inf: there were none."""
-        return max((cell.greatest for cell in self.heard.values()), default=-math.inf)
+
+@dataclass(frozen=True, slots=True)
+class RowsByGroup:
+    """What one chunk of a partition has for many groups, in columns: the rows of one group after those of another.
+
+    So no object is made for each group on the way to its shard. Looked at one by one, each group is a `GroupRows`.
+    """
+
+    keys: list[KeyText]
+    rows: RowBlock  # pools of distributions lie in the order of the rows
+    lengths: Ints  # (groups, 3) how many rows, time buckets and revisions each has
+    numbers: Ints  # (groups, NUMBERS)
+    heard: BucketColumns  # of the rows that were not rejected, screened ones included
+    revisions: Revisions | None = None
+    rejects: Mapping[int, list[RejectedRow]] = field(default_factory=dict)  # of groups that have any, by their place
+    scores: Mapping[int, Sums] = field(default_factory=dict)  # likewise
+    pairs: Mapping[int, Sequence[HeardPair]] = field(default_factory=dict)  # likewise
+    reached: float = -math.inf  # the instant that the chunk's ids have reached together
+
+    @classmethod
+    def of(cls, plan: Plan, groups: Sequence[tuple[KeyText, GroupRows]]) -> RowsByGroup:
+        """The rows of these groups."""
+        each = [one for _, one in groups]
+        there = [one.rows for one in each if len(one.rows.arrived)]
+        return cls(
+            [key for key, _ in groups],
+            concat(there) if there else empty_block(len(plan.query.names), plan.width),
+            np.array([_lengths(one) for one in each], np.int64).reshape(-1, 3),
+            np.array([[getattr(one, name) for name in NUMBERS] for one in each], np.int64).reshape(-1, len(NUMBERS)),
+            BucketColumns.of(one.heard for one in each),
+            joined_revisions([one.revisions for one in each]),
+            {k: one.rejects for k, one in enumerate(each) if one.rejects},
+            {k: one.scores for k, one in enumerate(each) if one.scores},
+            {k: one.pairs for k, one in enumerate(each) if one.pairs},
+            max((one.reached for one in each), default=-math.inf),
+        )
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __iter__(self) -> Iterator[tuple[KeyText, GroupRows]]:
+        return ((key, self.group(k)) for k, key in enumerate(self.keys))
+
+    def group(self, k: int) -> GroupRows:
+        """The rows of one group."""
+        rows, heard, revised = self.lengths[:k].sum(axis=0).tolist()
+        n, buckets, events = self.lengths[k].tolist()
+        revisions = self.revisions.part(slice(revised, revised + events)) if self.revisions and events else None
+        return GroupRows(
+            self.rows.between(rows, rows + n),
+            self.heard.by_bucket(heard, heard + buckets),
+            **dict(zip(NUMBERS, self.numbers[k].tolist(), strict=True)),
+            rejects=list(self.rejects.get(k, ())),
+            scores=self.scores.get(k, {}),
+            reached=self.reached,
+            revisions=revisions,
+            pairs=tuple(self.pairs.get(k, ())),
+        )  # fmt: skip
+
+    def part(self, which: Ints) -> RowsByGroup:
+        """Some of the groups, in ascending order."""
+        if len(which) == len(self.keys):
+            return self
+        begin = np.cumsum(self.lengths, axis=0) - self.lengths
+        rows, heard, revised = (ranges(begin[which, j], self.lengths[which, j]) for j in range(3))
+        block = self.rows.part(rows) if len(rows) else self.rows.part(slice(0, 0))
+        if len(block.uncertain.value):
+            block = block._replace(uncertain=dense(block.uncertain, np.arange(len(rows))))
+        place = dict(zip(which.tolist(), range(len(which)), strict=True))
+        rejects = {place[k]: each for k, each in self.rejects.items() if k in place}
+        scores = {place[k]: each for k, each in self.scores.items() if k in place}
+        pairs = {place[k]: each for k, each in self.pairs.items() if k in place}
+        revisions = self.revisions.part(revised) if self.revisions is not None and len(revised) else None
+        keys, heard_then = [self.keys[k] for k in which.tolist()], self.heard.part(heard)
+        lengths, numbers = self.lengths[which], self.numbers[which]
+        return RowsByGroup(keys, block, lengths, numbers, heard_then, revisions, rejects, scores, pairs, self.reached)
+
+    def with_revisions(self, events: Mapping[KeyText, Revisions | None]) -> RowsByGroup:
+        """The same with these revisions."""
+        each = [events.get(key) for key in self.keys]
+        lengths = self.lengths.copy()
+        lengths[:, 2] = [0 if one is None else len(one.id) for one in each]
+        return replace(self, lengths=lengths, revisions=joined_revisions(each))
+
+
+class ArrivedRows(Mapping[KeyText, list[GroupRows]]):
+    """What has come for the groups of a shard in one batch, chunk after chunk; by their keys, one by one."""
+
+    def __init__(self, chunks: Iterable[RowsByGroup] = ()) -> None:
+        self.chunks = list(chunks)
+        self.places = dict[KeyText, list[tuple[int, int]]]()  # in which chunks, and where there
+        for c, chunk in enumerate(self.chunks):
+            for k, key in enumerate(chunk.keys):
+                self.places.setdefault(key, []).append((c, k))
+
+    def __getitem__(self, key: KeyText) -> list[GroupRows]:
+        return [self.chunks[c].group(k) for c, k in self.places[key]]
+
+    def __iter__(self) -> Iterator[KeyText]:
+        return iter(self.places)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def pairs(self) -> dict[KeyText, list[HeardPair]]:
+        """The pairs of groups that have any."""
+        found: dict[KeyText, list[HeardPair]] = {}
+        for chunk in self.chunks:
+            for k, some in chunk.pairs.items():
+                found.setdefault(chunk.keys[k], []).extend(some)
+        return found
+
+    def together(self, keys: Sequence[KeyText]) -> MergedRows:
+        """What has come for these groups, of all chunks together, in columns."""
+        place = {key: k for k, key in enumerate(keys)}
+        found = []
+        for chunk in self.chunks:
+            to = np.array([place.get(key, -1) for key in chunk.keys], np.int64)
+            if len(there := np.flatnonzero(to >= 0)):
+                found.append((chunk.part(there), to[there]))
+        numbers, apart = np.zeros((len(keys), len(NUMBERS)), np.int64), np.zeros(len(keys), np.bool_)
+        scores: dict[int, Sums] = {}
+        for chunk, to in found:
+            np.add.at(numbers, to, chunk.numbers)
+            apart[to[chunk.lengths[:, 2] > 0]] = True
+            apart[to[list(chunk.rejects)]] = True
+            for k, some in chunk.scores.items():
+                add(scores.setdefault(int(to[k]), {}), some)
+        blocks = [(chunk.rows, np.repeat(to, chunk.lengths[:, 0])) for chunk, to in found if len(chunk.rows.arrived)]
+        group = np.concatenate([np.empty(0, np.int64), *(of for _, of in blocks)])
+        of_bucket = np.concatenate([np.empty(0, np.int64), *(np.repeat(to, one.lengths[:, 1]) for one, to in found)])
+        heard = end_to_end([NO_BUCKETS, *(chunk.heard for chunk, _ in found)])
+        rows = concat([block for block, _ in blocks]) if blocks else None
+        if rows is not None and np.any(group[1:] < group[:-1]):
+            order = np.argsort(group, kind="stable")
+            rows, group = rows.part(order), group[order]
+        return MergedRows(rows, group, heard, of_bucket, numbers, scores, apart)
+
+
+class MergedRows(NamedTuple):
+    """What has come for some groups, of all chunks together."""
+
+    rows: RowBlock | None  # of one group after those of another; None: there are none
+    group: Ints  # (n,) whose each row is
+    heard: BucketColumns  # a time bucket may be there several times
+    of_bucket: Ints  # whose each bucket is
+    numbers: Ints  # (groups, NUMBERS)
+    scores: dict[int, Sums]
+    apart: Flags  # (groups,) which have rejects or revisions: these are looked at one by one
 
 
 class GroupRejects(NamedTuple):
@@ -324,31 +469,22 @@ class BucketRows(NamedTuple):
 
 # --- Packed, where an engine carries bytes ----------------------------------------------------------------------------
 #
-# An engine hands values to a stateful operator one by one, so many rows had better be one value. The rows of many
-# groups lie in one block, group after group, and beside them how many rows, time buckets, rejects and revisions each
-# group has: packing and opening cost as much for a thousand groups as for one.
+# An engine hands values to a stateful operator one by one, so many rows had better be one value. What is packed are
+# columns of many groups: packing and opening cost about as much for a thousand groups as for one.
 
 _GROUPS, _BUCKET = "value of rows by group", "value of rows for a bucket of sensors"
 
 
-def pack_groups(plan: Plan, groups: Sequence[tuple[KeyText, GroupRows]]) -> bytes:
-    """Rows of these groups as one bytes object. What is known of a chunk (`reached`, `pairs`) does not travel."""
-    each = [one for _, one in groups]
-    there = [one.rows for one in each if len(one.rows.arrived)]
-    rows = concat(there) if there else empty_block(len(plan.query.names), plan.width)
+def pack_groups(plan: Plan, groups: RowsByGroup) -> bytes:
+    """Rows of groups as one bytes object. What is known of a chunk (`reached`, `pairs`) does not travel."""
     header = {
-        "keys": [key for key, _ in groups],
-        "rejects": [one.rejects for one in each],
-        "scores": {k: to_plain(one.scores) for k, one in enumerate(each) if one.scores},
+        "keys": groups.keys,
+        "rejects": [groups.rejects.get(k, ()) for k in range(len(groups))],
+        "scores": {k: to_plain(each) for k, each in groups.scores.items()},
     }
-    arrays = to_arrays(rows, plan.signs) | {
-        "numbers": np.array([[getattr(one, name) for name in NUMBERS] for one in each], np.int64),
-        "lengths": np.array([_lengths(one) for one in each], np.int64),
-    }
-    cells = [(bucket, cell) for one in each for bucket, cell in one.heard.items()]
-    arrays |= time_buckets.columns([bucket for bucket, _ in cells], [cell for _, cell in cells])
-    events = joined_revisions([one.revisions for one in each])
-    return pack(header, arrays | revisions_to_arrays(events, plan.id, _REVISIONS))
+    arrays = to_arrays(groups.rows, plan.signs) | {"numbers": groups.numbers, "lengths": groups.lengths}
+    arrays |= groups.heard.to_arrays() | revisions_to_arrays(groups.revisions, plan.id, _REVISIONS)
+    return pack(header, arrays)
 
 
 def _lengths(one: GroupRows) -> tuple[int, int, int]:
@@ -356,35 +492,27 @@ def _lengths(one: GroupRows) -> tuple[int, int, int]:
     return len(one.rows.arrived), len(one.heard), revised
 
 
-def unpack_groups(plan: Plan, packed: bytes) -> list[tuple[KeyText, GroupRows]]:
+def unpack_groups(plan: Plan, packed: bytes) -> RowsByGroup:
     """The inverse of `pack_groups`."""
     header, arrays = unpack(packed, _GROUPS)
     with whole(_GROUPS):
         return _unpacked(plan, header, arrays)
 
 
-def _unpacked(plan: Plan, header: dict[str, Any], arrays: Arrays) -> list[tuple[KeyText, GroupRows]]:
-    every = from_arrays(arrays, plan.signs, plan.width)
-    rows, heard, revised = (_cuts(each) for each in arrays["lengths"].T)
-    cells = time_buckets.cells_of(arrays)
+def _unpacked(plan: Plan, header: dict[str, Any], arrays: Arrays) -> RowsByGroup:
+    keys, lengths, known = header["keys"], arrays["lengths"], arrays["numbers"]
+    rows, heard = from_arrays(arrays, plan.signs, plan.width), BucketColumns.from_arrays(arrays)
     events = revisions_from_arrays(arrays, _REVISIONS)
-    out = []
-    counted = NUMBERS[: arrays["numbers"].shape[1]]  # earlier versions had fewer
-    for k, (key, numbers) in enumerate(zip(header["keys"], arrays["numbers"].tolist(), strict=True)):
-        of_group: dict[float, BucketStatistics] = dict(cells[slice(*heard[k])])
-        one = GroupRows(
-            every.between(*rows[k]), of_group, **dict(zip(counted, numbers, strict=True)),
-            rejects=[RejectedRow(*each) for each in header["rejects"][k]],
-            scores=from_plain(header["scores"][str(k)]) if str(k) in header["scores"] else {},
-            revisions=None if events is None or revised[k][0] == revised[k][1] else events.part(slice(*revised[k])),
-        )  # fmt: skip
-        out.append((key, one))
-    return out
-
-
-def _cuts(lengths: Ints) -> list[tuple[int, int]]:
-    """Where each of the parts, one after the other, begins and ends."""
-    return list(pairwise([0, *np.cumsum(lengths).tolist()]))
+    numbers = np.zeros((len(keys), len(NUMBERS)), np.int64)
+    numbers[:, : known.shape[1]] = known  # the kept example of an earlier version has fewer
+    assert len(keys) == len(known) == len(header["rejects"])
+    assert lengths.shape == (len(keys), 3)
+    assert lengths.min(initial=0) >= 0
+    there = len(rows.arrived), len(heard.times), 0 if events is None else len(events.id)
+    assert lengths.sum(axis=0).tolist() == list(there)
+    rejects = {k: [RejectedRow(*each) for each in some] for k, some in enumerate(header["rejects"]) if some}
+    scores = {int(k): from_plain(each) for k, each in header["scores"].items()}
+    return RowsByGroup(keys, rows, lengths, numbers, heard, events, rejects, scores)
 
 
 def pack_bucket(plan: Plan, bucket: BucketRows) -> bytes:

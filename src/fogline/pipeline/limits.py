@@ -27,7 +27,7 @@ from fogline.show import count_of, size_text
 
 STOP, WARN = POLICIES = ("stop", "warn")
 NEAR = 0.8  # of a limit, from which on there is an alarm
-LARGE = "large"  # the kind of a table in a journal: groups that are near their limit of state; no sink gets it
+LARGE = "large"  # the kind of a table in a result: groups that are near their limit of state; no sink gets it
 FORGOTTEN = "sensors_forgotten"  # what the alarm about sensors is called, as the counter in health
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)b?", re.IGNORECASE)
@@ -150,7 +150,7 @@ def _large(limits: GroupLimits, large: Iterable[pa.Table]) -> Iterator[Full]:
 
 
 def group_text(group: dict[str, Any]) -> str:
-    """A group for people; the same from a journal as from health, where columns of other queries are null.
+    """A group for people; the same from a result as from health, where columns of other queries are null.
 
     >>> group_text({"site": "north", "floor": 2}), group_text({"site": None}), group_text({})
     ('the group site north, floor 2', '', '')
@@ -165,5 +165,5 @@ def of_query(group: str, query: str | None) -> str:
 
 
 def large_table(groups: list[tuple[str, int]]) -> pa.Table:
-    """Groups that are near their limit of state, as a table of a journal."""
+    """Groups that are near their limit of state, as a table of a result."""
     return pa.table({"group": [name for name, _ in groups], "bytes": [size for _, size in groups]})

@@ -67,63 +67,63 @@ class Log:
 # --- Rows that wait ---------------------------------------------------------------------------------------------------
 #
 # They wait for the clock of their group. A few lie in the group's state. Where there are more, they lie beside it, in
-# slots of time, a sixteenth of the lateness long: what comes joins the newest slots, what becomes due lies in the
+# segments of time, a sixteenth of the lateness long: what comes joins the newest segments, what becomes due lies in the
 # oldest, and those between are neither read nor written.
 
-SLOTS = 16  # in all of the lateness
+SEGMENTS = 16  # in all of the lateness
 FEW = 2_000  # rows that lie in the state itself
 
 _WAITING = "waiting"  # in the store
-_WHAT = "slot of rows that wait"
+_WHAT = "segment of rows that wait"
 
 
-class Slot(NamedTuple):
+class Segment(NamedTuple):
     """Rows that wait beside the state."""
 
     part: int  # of the store
-    at: float  # the slot's number, counted in time
+    at: float  # the segment's number, counted in time
     rows: int
     first: float  # the least arrival
 
 
-def open_slots(
-    plan: Plan, slots: Sequence[Slot], clock: float, store: StateStore, key: KeyText
-) -> tuple[list[RowBlock], list[Slot]]:
-    """The rows of slots that the clock has reached, which leave the store; and the other slots."""
-    reached = [slot for slot in slots if slot.first <= clock]
+def open_segments(
+    plan: Plan, segments: Sequence[Segment], clock: float, store: StateStore, key: KeyText
+) -> tuple[list[RowBlock], list[Segment]]:
+    """The rows of segments that the clock has reached, which leave the store; and the other segments."""
+    reached = [segment for segment in segments if segment.first <= clock]
     if not reached:
-        return [], list(slots)
-    blocks = [_read(plan, slot, store, key) for slot in reached]
-    for slot in reached:
-        store.delete(_WAITING, key, slot.part)
-    return blocks, [slot for slot in slots if slot.first > clock]
+        return [], list(segments)
+    blocks = [_read(plan, segment, store, key) for segment in reached]
+    for segment in reached:
+        store.delete(_WAITING, key, segment.part)
+    return blocks, [segment for segment in segments if segment.first > clock]
 
 
 def put_away(
-    plan: Plan, rows: RowBlock | None, slots: list[Slot], store: StateStore, key: KeyText
-) -> tuple[RowBlock | None, list[Slot]]:
-    """A few rows stay where they are, more go into their slots: what stays, and the slots then."""
+    plan: Plan, rows: RowBlock | None, segments: list[Segment], store: StateStore, key: KeyText
+) -> tuple[RowBlock | None, list[Segment]]:
+    """A few rows stay where they are, more go into their segments: what stays, and the segments then."""
     if rows is None or len(rows.arrived) <= FEW:
-        return rows, slots
-    by_time = {slot.at: slot for slot in slots}
-    at = np.floor(rows.arrived / (plan.lateness / SLOTS))
+        return rows, segments
+    by_time = {segment.at: segment for segment in segments}
+    at = np.floor(rows.arrived / (plan.lateness / SEGMENTS))
     for each in np.unique(at).tolist():
-        block, slot = rows.part(np.flatnonzero(at == each)), by_time.get(each)
-        if slot is not None:
-            block = concat([_read(plan, slot, store, key), block])  # those that came first lie first
-        part = _free(by_time.values()) if slot is None else slot.part
+        block, segment = rows.part(np.flatnonzero(at == each)), by_time.get(each)
+        if segment is not None:
+            block = concat([_read(plan, segment, store, key), block])  # those that came first lie first
+        part = _free(by_time.values()) if segment is None else segment.part
         store.put(_WAITING, key, part, to_value({}, to_arrays(block, plan.signs)))
-        by_time[each] = Slot(part, each, len(block.arrived), float(block.arrived.min()))
+        by_time[each] = Segment(part, each, len(block.arrived), float(block.arrived.min()))
     return None, list(by_time.values())
 
 
-def _read(plan: Plan, slot: Slot, store: StateStore, key: KeyText) -> RowBlock:
-    return from_arrays(from_value(must_get(store, _WAITING, key, slot.part), _WHAT)[1], plan.signs, plan.width)
+def _read(plan: Plan, segment: Segment, store: StateStore, key: KeyText) -> RowBlock:
+    return from_arrays(from_value(must_get(store, _WAITING, key, segment.part), _WHAT)[1], plan.signs, plan.width)
 
 
-def _free(slots: Iterable[Slot]) -> int:
-    """The least number that no slot has."""
-    taken = {slot.part for slot in slots}
+def _free(segments: Iterable[Segment]) -> int:
+    """The least number that no segment has."""
+    taken = {segment.part for segment in segments}
     return next(k for k in range(len(taken) + 1) if k not in taken)
 
 
@@ -133,9 +133,9 @@ def _free(slots: Iterable[Slot]) -> int:
 # one that was saved: its digest is kept beside it, and a worker keeps the last few groups it saved by their digests. A
 # digest that differs (another worker was faster, a task was retried, the query began again) finds nothing, and the
 # state is loaded. So the cache saves time and changes nothing that is reported. A group that is large has a state of
-# its own; small ones stay loaded where there are a few, by the digest of their page.
+# its own; small ones stay loaded where there are a few, by the digest of their block.
 
-LARGE = 16_000  # bytes of state that would make a page too heavy for the others in it; it lies under its own key
+LARGE = 16_000  # bytes of state that would make a block too heavy for the others in it; it lies under its own key
 MOST = 128_000_000  # bytes of groups that stay loaded
 
 
@@ -148,19 +148,19 @@ class LoadedGroup:
     waiting: RowBlock | None  # rows that are ahead of the clock
     timer: int | None  # in milliseconds of event time
     ahead: Ahead = field(default_factory=Ahead)  # what runs ahead of it
-    slots: list[Slot] = field(default_factory=list)  # in which more such rows lie
+    segments: list[Segment] = field(default_factory=list)  # in which more such rows lie
     sensors: bytes | None = None  # what its sensors have read, where rows get their contexts here; None: as in history
     log: Log | None = None  # where the group lies, if not in its state
 
     @property
     def empty(self) -> bool:
         """Whether no row of it lives, waits or is held."""
-        return self.group.live.alive == 0 and self.waiting is None and not self.slots and self.ahead.held is None
+        return self.group.live.alive == 0 and self.waiting is None and not self.segments and self.ahead.held is None
 
     @property
     def waits(self) -> int:
         """How many rows wait."""
-        return (0 if self.waiting is None else len(self.waiting.arrived)) + sum(slot.rows for slot in self.slots)
+        return (0 if self.waiting is None else len(self.waiting.arrived)) + sum(each.rows for each in self.segments)
 
 
 Mark = tuple[bytes, bytes]  # the digests of a state and of the plan it belongs to

@@ -2,7 +2,7 @@
 
 Decoded rows get rough bounds for what they lack and are compared with others of their group and bucket of time: what
 is surely beaten for all of its life need not travel (see `kernels/cover.py`). What is left gets its exact bounds and
-goes to its group (`GroupRows`). No state, no order, no clock: any cut of the stream into chunks will do.
+goes to its group (`RowsByGroup`). No state, no order, no clock: any cut of the stream into chunks will do.
 
 A row may be a copy of another one, in the state or in another chunk, and be refused where its group is. So a row that
 may well be one drops no other, and is not dropped itself, so that its name is known there: of each group the rows of
@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,11 +31,11 @@ from fogline.kernels.cover import Lives, matter
 from fogline.kernels.sorting import borders, repeats
 from fogline.kernels.uncertain import dense
 from fogline.pipeline.decode import DecodedRows, asked_at_once, copies_in, numbered
-from fogline.pipeline.exchange import GroupRows, RowBlock, concat, empty_block
+from fogline.pipeline.exchange import NUMBERS, RowBlock, RowsByGroup, concat, empty_block
 from fogline.pipeline.latest import newest
 from fogline.pipeline.plan import Plan
 from fogline.pipeline.rejects import RejectedRow, rejected
-from fogline.pipeline.time_buckets import BucketCollector, TimeBuckets, hash_ids
+from fogline.pipeline.time_buckets import BucketCollector, hash_ids
 from fogline.pipeline.watermark import HeardPair, few_pairs, together
 from fogline.repository.sensors.gaps import Hidden
 from fogline.rows.names import DUPLICATE, KeyText, others
@@ -46,29 +45,17 @@ FINAL = 40_000  # more survivors of slices than this are not compared again
 CROWD = 5_000  # rows of one instant and group that are more than this are compared like all others
 
 
-@dataclass(slots=True)
-class GroupCounts:
-    """What is counted of one group in one chunk."""
-
-    rows: int = 0
-    outside_limits: int = 0
-    incomplete: int = 0
-    rejects: list[RejectedRow] = field(default_factory=list)
-    scores: Sums = field(default_factory=dict)
-    pairs: list[HeardPair] = field(default_factory=list)
-
-
 class Survivors(NamedTuple):
-    """Rows that can matter, and in which cell of the chunk: a group's time bucket."""
+    """Rows that can matter, and in which time bucket of the chunk."""
 
-    cell: Ints  # (n,)
+    bucket: Ints  # (n,)
     rows: RowBlock
     fresh: Flags  # (n,) whether it is no copy, as far as is known
     place: Ints  # (n,) the row's number in the chunk
 
     def part(self, which: Ints) -> Survivors:
         """Some of them."""
-        return Survivors(self.cell[which], self.rows.part(which), self.fresh[which], self.place[which])
+        return Survivors(self.bucket[which], self.rows.part(which), self.fresh[which], self.place[which])
 
 
 class Screening:
@@ -87,7 +74,10 @@ class Screening:
 
     def _clear(self) -> None:
         self.groups: dict[KeyText, int] = {}
-        self.counts: list[GroupCounts] = []
+        self.counts = np.zeros((0, 3), np.int64)  # of each group: rows, cells outside limits, rows with gaps
+        self.rejects: dict[int, list[RejectedRow]] = {}  # by group
+        self.scores: dict[int, Sums] = {}
+        self.pairs: dict[int, list[HeardPair]] = {}
         self.survivors: list[Survivors] = []
         self.collector = BucketCollector(self.plan.ahead)
         self.reached = -math.inf  # the instant that ids have reached together
@@ -114,18 +104,18 @@ class Screening:
             self._score(piece, group, hidden)
         self._count(piece, group, which, looked.lacking)
         every = slice(None) if which is None else which
-        cell = self._hear(piece, group[every], rows.arrived[every], which)
+        bucket = self._hear(piece, group[every], rows.arrived[every], which)
         new = (np.ones(len(group), np.bool_) if fresh is None else fresh)[every]
         kept, covering = np.arange(len(new)), np.zeros(len(new), np.bool_)
         if len(group) > self.small and self.query.latest:
-            kept = self._newest_of(cell, piece.name[every], rows.arrived[every], piece.block.version, every)
+            kept = self._newest_of(bucket, piece.name[every], rows.arrived[every], piece.block.version, every)
             covering = covering[kept]
         elif len(group) > self.small:
-            kept, covering = self._matter(cell, rows.arrived[every], rows.expires[every], looked.uncertain, new)
+            kept, covering = self._matter(bucket, rows.arrived[every], rows.expires[every], looked.uncertain, new)
         found = looked.part(kept)
         some = kept if which is None else which[kept]
         block = piece.block.part(some)._replace(uncertain=found.uncertain, known=found.of_all(), covering=covering)
-        self.survivors.append(Survivors(cell[kept], block, new[kept], self.size + some))
+        self.survivors.append(Survivors(bucket[kept], block, new[kept], self.size + some))
         self.size += len(group)
 
     def _refuse_copies(self, piece: DecodedRows) -> None:
@@ -135,29 +125,34 @@ class Screening:
 
     def add_rejects(self, key: KeyText, rejects: list[RejectedRow], outside_limits: int) -> None:
         """Count rows that were refused before they came here."""
-        counts = self.counts[int(self._number([key])[0])]
-        counts.rejects += rejects
-        counts.rows += len(rejects)
-        counts.outside_limits += outside_limits
+        [k] = self._number([key]).tolist()
+        if rejects:
+            self.rejects.setdefault(k, []).extend(rejects)
+        self.counts[k, :2] += len(rejects), outside_limits
 
-    def pack(self) -> list[tuple[KeyText, GroupRows]]:
+    def pack(self) -> RowsByGroup:
         """What is left, by groups; then the next chunk begins. `kept`: the numbers of the rows that are left."""
         left = self._compared(self._left())
         self.kept = left.place
-        group = self.collector.groups()[left.cell]
-        if len(self.groups) > 1:
+        group, n = self.collector.group[left.bucket], len(self.groups)
+        if n > 1:
             order = np.argsort(group, kind="stable")
             group, left = group[order], left.part(order)
         block = left.rows
-        if len(block.uncertain.value):  # so that each group has its own part of the pools, and nothing of dropped rows
+        if len(block.uncertain.value):  # so that pools lie in the order of the rows, and nothing of dropped rows
             block = block._replace(uncertain=dense(block.uncertain, np.arange(len(block.arrived))))
-        cuts = np.searchsorted(group, np.arange(len(self.groups) + 1)).tolist()
-        groups = []
-        for key, k in self.groups.items():
-            part = block if len(self.groups) == 1 else block.between(cuts[k], cuts[k + 1])
-            groups.append((key, _group_rows(self.counts[k], self.collector.heard(k), part, self.reached)))
+        numbers, lengths = np.zeros((n, len(NUMBERS)), np.int64), np.zeros((n, 3), np.int64)
+        lengths[:, 0] = np.bincount(group, minlength=n)
+        lengths[:, 1], heard = self.collector.by_group(n)
+        numbers[:, :3] = self.counts
+        numbers[:, 3] = self.counts[:, 0] - lengths[:, 0]  # screened: neither there nor rejected
+        for k, some in self.rejects.items():
+            numbers[k, 3] -= len(some)
+        found = RowsByGroup(
+            list(self.groups), block, lengths, numbers, heard, None, self.rejects, self.scores, self.pairs, self.reached
+        )
         self._clear()
-        return groups
+        return found
 
     def _compared(self, left: Survivors) -> Survivors:
         """The survivors with exact bounds; where those are narrower than the rough ones, compared once more."""
@@ -173,26 +168,26 @@ class Screening:
             return Survivors(none, empty_block(len(self.query.names), self.plan.width), none.astype(np.bool_), none)
         if len(self.survivors) == 1:
             return self.survivors[0]
-        cell, fresh, place = (
-            np.concatenate([getattr(each, name) for each in self.survivors]) for name in ("cell", "fresh", "place")
+        bucket, fresh, place = (
+            np.concatenate([getattr(each, name) for each in self.survivors]) for name in ("bucket", "fresh", "place")
         )
-        left = Survivors(cell, concat([each.rows for each in self.survivors]), fresh, place)
+        left = Survivors(bucket, concat([each.rows for each in self.survivors]), fresh, place)
         name = numbered(left.rows.columns.column(self.query.id))
         if self.query.latest:
             if self.size <= self.small:
                 return left
-            return left.part(self._newest_of(cell, name, left.rows.arrived, left.rows.version))
-        later, first = repeats(cell, name, left.rows.arrived)
+            return left.part(self._newest_of(bucket, name, left.rows.arrived, left.rows.version))
+        later, first = repeats(bucket, name, left.rows.arrived)
         fresh[later] = False
         if self.query.last is None:
             fresh[first] = False  # their group decides which of the copies stays
-        bound = np.concatenate([self._edge(each.cell, each.rows.arrived) for each in self.survivors])
+        bound = np.concatenate([self._edge(each.bucket, each.rows.arrived) for each in self.survivors])
         done = ~bound  # those that have been compared in their slices
         return self._again(left, done if np.count_nonzero(done) > FINAL else None)
 
-    def _edge(self, cell: Ints, arrived: Floats) -> Flags:
+    def _edge(self, bucket: Ints, arrived: Floats) -> Flags:
         """Which rows could not go from a slice."""
-        edge: Flags = borders(cell, arrived, len(self.collector.cells), CROWD)[1]
+        edge: Flags = borders(bucket, arrived, len(self.collector.group), CROWD)[1]
         return edge
 
     def _again(self, left: Survivors, done: Flags | None = None) -> Survivors:
@@ -200,7 +195,7 @@ class Screening:
         if self.size <= self.small:
             return left
         rows = left.rows
-        kept, covering = self._matter(left.cell, rows.arrived, rows.expires, rows.uncertain, left.fresh, done)
+        kept, covering = self._matter(left.bucket, rows.arrived, rows.expires, rows.uncertain, left.fresh, done)
         some = left.part(kept)
         return some._replace(rows=some.rows._replace(covering=some.rows.covering | covering))
 
@@ -209,7 +204,8 @@ class Screening:
         for key in keys:
             if key not in self.groups:
                 self.groups[key] = len(self.groups)
-                self.counts.append(GroupCounts())
+        if more := len(self.groups) - len(self.counts):
+            self.counts = np.concatenate((self.counts, np.zeros((more, 3), np.int64)))
         return np.array([self.groups[key] for key in keys], np.int64)
 
     def _bounds(
@@ -237,7 +233,7 @@ class Screening:
         return left, looked
 
     def _hear(self, piece: DecodedRows, group: Ints, arrived: Floats, which: Ints | None) -> Ints:
-        """(n,) the cells of the rows that are left. Only rows of one cell are compared: all of it is held, or none.
+        """(n,) the time buckets of the rows that are left. Only rows of one are compared: all of it is held, or none.
 
         `which`: the rows that are left; None: all.
         """
@@ -245,16 +241,16 @@ class Screening:
         if plan.ahead < math.inf or plan.idle is not None:
             column = piece.block.columns.column(self.query.id)
             ids = hash_ids(column) if which is None else hash_ids(column)[which]
-        cell = self.collector.hear(group, arrived, ids)
+        bucket = self.collector.hear(group, arrived, ids)
         if plan.idle is not None and plan.moves_idle and ids is not None:
-            self.reached = max(self.reached, together(group, ids, arrived, self.collector.near(cell)))
+            self.reached = max(self.reached, together(group, ids, arrived, self.collector.near(bucket)))
             for number, pair in few_pairs(group, ids, arrived):
-                self.counts[number].pairs.append(pair)
-        return cell
+                self.pairs.setdefault(number, []).append(pair)
+        return bucket
 
     def _matter(
         self,
-        cell: Ints,
+        bucket: Ints,
         arrived: Floats,
         expires: Floats,
         uncertain: UncertainRows,
@@ -266,9 +262,9 @@ class Screening:
         Rows that run ahead of the others all stay: if they are held, each is reported.
         """
         if self.query.last is not None:
-            kept = self._newest(cell, arrived, fresh) if self.at_end else np.arange(len(cell))
+            kept = self._newest(bucket, arrived, fresh) if self.at_end else np.arange(len(bucket))
             return kept, np.zeros(len(kept), np.bool_)
-        inside, edge = borders(cell, arrived, len(self.collector.cells), CROWD)
+        inside, edge = borders(bucket, arrived, len(self.collector.group), CROWD)
         if self.plan.remembers:
             inside = fresh
         else:
@@ -276,43 +272,43 @@ class Screening:
             edge |= ~fresh
         if done is not None:
             edge |= done
-        if (near := self.collector.near(cell)) is not None:
+        if (near := self.collector.near(bucket)) is not None:
             edge |= ~near
         if not self.at_end:
             rows = Lives(uncertain.lo, uncertain.hi, arrived, expires, inside, edge)
-            return matter(cell, rows, skyband=self.query.skyband)
+            return matter(bucket, rows, skyband=self.query.skyband)
         # What has expired by the end, or is beaten then, never counts.
-        there = np.flatnonzero((expires > self.collector.greatest()[cell]) | edge)
-        rows = Lives(uncertain.lo, uncertain.hi, np.zeros(len(cell)), expires, inside, edge)
-        if len(there) == len(cell):
-            return matter(cell, rows, skyband=self.query.skyband)
-        kept, covering = matter(cell[there], rows.part(there), skyband=self.query.skyband)
+        there = np.flatnonzero((expires > self.collector.heard.times[bucket, 2]) | edge)
+        rows = Lives(uncertain.lo, uncertain.hi, np.zeros(len(bucket)), expires, inside, edge)
+        if len(there) == len(bucket):
+            return matter(bucket, rows, skyband=self.query.skyband)
+        kept, covering = matter(bucket[there], rows.part(there), skyband=self.query.skyband)
         return there[kept], covering
 
     def _newest_of(
-        self, cell: Ints, name: Ints, arrived: Floats, version: Ints | None, which: Any = slice(None)
+        self, bucket: Ints, name: Ints, arrived: Floats, version: Ints | None, which: Any = slice(None)
     ) -> Ints:
-        """The rows `which` that no other of their cell and id replaces for sure; those that run ahead all stay."""
+        """The rows `which` that no other of their bucket and id replaces for sure; those that run ahead all stay."""
         assert version is not None
-        kept = newest(cell, name, arrived, version[which], at_end=self.at_end)
-        if (near := self.collector.near(cell)) is None:
+        kept = newest(bucket, name, arrived, version[which], at_end=self.at_end)
+        if (near := self.collector.near(bucket)) is None:
             return kept
         stay = ~near
         stay[kept] = True
         return np.flatnonzero(stay)
 
-    def _newest(self, cell: Ints, arrived: Floats, fresh: Flags) -> Ints:
-        """The newest `last` rows of each cell, and those that arrived with the last of them; copies count once."""
+    def _newest(self, bucket: Ints, arrived: Floats, fresh: Flags) -> Ints:
+        """The newest `last` rows of each bucket, and those that arrived with the last of them; copies count once."""
         assert self.query.last is not None
-        cells = len(self.collector.cells)
+        buckets = len(self.collector.group)
         order = np.flatnonzero(fresh)
-        order = order[np.lexsort((-arrived[order], cell[order]))]
-        begin = np.searchsorted(cell[order], np.arange(cells))
-        rank = np.arange(len(order)) - begin[cell[order]]
-        edge = np.full(cells, -np.inf)
+        order = order[np.lexsort((-arrived[order], bucket[order]))]
+        begin = np.searchsorted(bucket[order], np.arange(buckets))
+        rank = np.arange(len(order)) - begin[bucket[order]]
+        edge = np.full(buckets, -np.inf)
         at = order[rank == self.query.last - 1]
-        edge[cell[at]] = arrived[at]
-        return np.flatnonzero(arrived >= edge[cell])
+        edge[bucket[at]] = arrived[at]
+        return np.flatnonzero(arrived >= edge[bucket])
 
     def _exact(self, rows: RowBlock) -> RowBlock:
         """Bounds that are the ends of the distributions, for the few rows that are left."""
@@ -338,22 +334,13 @@ class Screening:
         taken = np.array([i not in rows.refused for i in hidden.row.tolist()], np.bool_)
         evidence = Evidence(values, np.isnan(rows.uncertain.lo), rows.source)
         for row, one in self.scorer.score(evidence, hidden.part(taken), rows.kind):
-            add(self.counts[group[row]].scores, one)
+            add(self.scores.setdefault(int(group[row]), {}), one)
 
     def _count(self, piece: DecodedRows, group: Ints, which: Ints | None, lacking: Ints) -> None:
         rows, n = piece.rows, len(self.counts)
-        gaps = group[lacking if which is None else which[lacking]]
-        came, incomplete = np.bincount(group, minlength=n), np.bincount(gaps, minlength=n)
-        outside = np.zeros(n) if rows.outside is None else np.bincount(group, rows.outside, minlength=n)
-        for counts, *numbers in zip(self.counts, came, incomplete, outside, strict=True):
-            counts.rows += int(numbers[0])
-            counts.incomplete += int(numbers[1])
-            counts.outside_limits += int(numbers[2])
+        self.counts[:, 0] += np.bincount(group, minlength=n)
+        if rows.outside is not None:
+            self.counts[:, 1] += np.bincount(group, rows.outside, n).astype(np.int64)
+        self.counts[:, 2] += np.bincount(group[lacking if which is None else which[lacking]], minlength=n)
         for i in sorted(rows.refused):
-            self.counts[group[i]].rejects.append(rejected(piece.row(i, self.plan), rows.refused[i]))
-
-
-def _group_rows(counts: GroupCounts, heard: TimeBuckets, rows: RowBlock, reached: float) -> GroupRows:
-    screened = counts.rows - len(counts.rejects) - len(rows.arrived)
-    numbers = counts.rows, counts.outside_limits, counts.incomplete, screened
-    return GroupRows(rows, heard, *numbers, counts.rejects, counts.scores, reached, pairs=tuple(counts.pairs))
+            self.rejects.setdefault(int(group[i]), []).append(rejected(piece.row(i, self.plan), rows.refused[i]))

@@ -50,7 +50,7 @@ CHANGED = ("stale", "removed", "markers")  # also counted where each id has one 
 CLIPPED = "clipped"  # probability that revised distributions had beyond what was given at first, added up over cells
 
 _REJECTED = {"row": pa.string(), "reason": pa.string(), "file": pa.string(), "line": pa.int64()}  # as `RejectedRow`
-Journal = list[tuple[str, pa.Table]]  # kind, table
+BatchResult = list[tuple[str, pa.Table]]  # what a call reports: kind, table
 
 
 def _kind_of(counted: tuple[str, ...]) -> pa.StructType:
@@ -105,10 +105,10 @@ class GroupReport(NamedTuple):
     size: int = 0  # bytes that it takes, if that is near what it may take
 
 
-def journal(plan: Plan, tables: Tables, reports: Sequence[GroupReport]) -> Journal:
+def batch_result(plan: Plan, tables: Tables, reports: Sequence[GroupReport]) -> BatchResult:
     """The tables of one call, of all its groups in one; those without rows are left out."""
     groups = key_columns([each.key for each in reports], plan.by)
-    parts: Journal = []
+    parts: BatchResult = []
     if any(each.deltas for each in reports):
         by = list(zip(*(column.to_pylist() for column in groups), strict=True)) if groups else [()] * len(reports)
         deltas = [(key, delta) for key, each in zip(by, reports, strict=True) for delta in each.deltas]
@@ -220,9 +220,9 @@ class Naming:
         asked = KINDS if not plans.first.views else (*KINDS, *VIEWS)
         self.schemas = {kind: schema_of(plans, kind) for kind in asked}
 
-    def named(self, name: str, journal: Journal) -> Journal:
+    def named(self, name: str, result: BatchResult) -> BatchResult:
         """The tables of one call of a query's groups."""
-        return [(kind, self._wide(name, kind, table)) for kind, table in journal]
+        return [(kind, self._wide(name, kind, table)) for kind, table in result]
 
     def _wide(self, name: str, kind: str, table: pa.Table) -> pa.Table:
         if kind == LARGE:

@@ -34,11 +34,11 @@ from fogline.pipeline.exchange import GroupRows, RowBlock, concat, from_arrays, 
 from fogline.pipeline.explain import Explainer
 from fogline.pipeline.latest import GroupUpdate, advance
 from fogline.pipeline.limits import is_near
-from fogline.pipeline.loaded import LoadedGroup, Log, Slot, at_most, open_slots, put_away, size_of
+from fogline.pipeline.loaded import LoadedGroup, Log, Segment, at_most, open_segments, put_away, size_of
 from fogline.pipeline.plan import Plan
 from fogline.pipeline.plans import Plans
 from fogline.pipeline.rejects import RejectedRow, as_json
-from fogline.pipeline.report import CLIPPED, GroupReport, Journal, Naming, counts
+from fogline.pipeline.report import CLIPPED, BatchResult, GroupReport, Naming, counts
 from fogline.pipeline.sensors import Settling
 from fogline.pipeline.watermark import later, reached, timer
 from fogline.rows.changes import Tables
@@ -55,7 +55,7 @@ def moved_group(
 ) -> LoadedGroup:
     """A group that was loaded by the plan it was saved with (`was`), as the new plan goes on with it."""
     log.clear(loaded.log, store, key)  # it is written anew, as a whole
-    stored, _ = open_slots(was, loaded.slots, np.inf, store, key)
+    stored, _ = open_segments(was, loaded.segments, np.inf, store, key)
     blocks = [*stored, *([] if loaded.waiting is None else [loaded.waiting])]
     waiting = concat([_settled(each, was, plan) for each in blocks]) if blocks else None
     held, first = (
@@ -103,7 +103,7 @@ class GroupTimers:
 
     def next(self, then: LoadedGroup, watermark: int | None) -> int | None:
         """When time alone changes something: the next expiry, a waiting row that becomes due, or the group's end."""
-        plan, instants = self.plan, [slot.first for slot in then.slots]
+        plan, instants = self.plan, [each.first for each in then.segments]
         if then.empty and plan.query.last is None:
             instants.append(self._end(then))
         elif plan.idle is None:
@@ -212,7 +212,7 @@ class GroupRunner:
         """Rows reach the group, or the watermark (in milliseconds) does. At the `end` of input no row waits.
 
         Many rows that wait, many readings and updates of the group go into the store at once; its state is still to be
-        written (`save`), and what it reports to be made a table (`report.journal`). At the end nothing is kept.
+        written (`save`), and what it reports to be made a table (`report.batch_result`). At the end nothing is kept.
         """
         plan, since = self.plan, loaded.clock
         found = sift_ahead(loaded.ahead, come, plan.ahead)
@@ -222,7 +222,7 @@ class GroupRunner:
             least = max(least, reached(plan.kind, watermark) - plan.idle)
         clock = max(least, found.newest - (0.0 if end else plan.lateness))
         outlived = loaded.empty and self.timers.outlived(loaded, clock, watermark)
-        stored, slots = open_slots(plan, loaded.slots, clock, store, key)
+        stored, segments = open_segments(plan, loaded.segments, clock, store, key)
         due, waiting = self._due([*stored, *([] if loaded.waiting is None else [loaded.waiting]), *found.taken], clock)
         step = self._take(key, loaded, (least, clock), due, found.revisions, store)
         clock = step.clock
@@ -230,8 +230,8 @@ class GroupRunner:
         rejects = [pair for each in counted for pair in each.rejects] + step.rejects
         held = reports(found, plan, end=end)
         if not end:
-            waiting, slots = put_away(plan, waiting, slots, store, key)
-        then = LoadedGroup(loaded.group, clock, waiting, None, found.state, slots, loaded.sensors, loaded.log)
+            waiting, segments = put_away(plan, waiting, segments, store, key)
+        then = LoadedGroup(loaded.group, clock, waiting, None, found.state, segments, loaded.sensors, loaded.log)
         forgotten = outlived and then.empty
         if forgotten and self.settling is not None:
             self.settling.forget(key, then.sensors, store)
@@ -308,11 +308,11 @@ class GroupRunner:
         slots, n = loaded.group.live.slots, len(members)
         gone = np.full(n, LEAVE), np.full(n, BEGUN_ANEW), np.full(n, np.nan), np.zeros(n)
         delta = slots.delta(slots.by_key(members), loaded.clock, gone)
-        open_slots(self.plan, loaded.slots, np.inf, store, key)
+        open_segments(self.plan, loaded.segments, np.inf, store, key)
         if self.settling is not None:
             self.settling.forget(key, loaded.sensors, store)
         log.clear(loaded.log, store, key)
-        loaded.group, loaded.clock, loaded.waiting, loaded.slots, loaded.log = self.empty(), -np.inf, None, [], None
+        loaded.group, loaded.clock, loaded.waiting, loaded.segments, loaded.log = self.empty(), -np.inf, None, [], None
         loaded.sensors = None
         return [delta] if n else []
 
@@ -370,9 +370,9 @@ class GroupRunner:
         waiting = {n.removeprefix(_WAITING): array for n, array in arrays.items() if n.startswith(_WAITING)}
         rows = from_arrays(waiting, self.plan.signs, self.plan.width) if waiting else None
         ahead = Ahead.from_arrays(arrays, self.plan.signs, self.plan.width)
-        slots = [Slot(*each) for each in header["slots"]]
+        segments = [Segment(*each) for each in header["segments"]]
         sensors = arrays[_SENSORS].tobytes() if _SENSORS in arrays else None
-        return LoadedGroup(group, header["clock"], rows, header["timer"], ahead, slots, sensors, where)
+        return LoadedGroup(group, header["clock"], rows, header["timer"], ahead, segments, sensors, where)
 
     def new(self) -> LoadedGroup:
         """A group that nothing has reached."""
@@ -420,7 +420,7 @@ class GroupRunner:
 
     def save(self, loaded: LoadedGroup) -> bytes:
         """The state of a group."""
-        header: dict[str, Any] = {"clock": loaded.clock, "timer": loaded.timer, "slots": loaded.slots}
+        header: dict[str, Any] = {"clock": loaded.clock, "timer": loaded.timer, "segments": loaded.segments}
         arrays: Arrays = {}
         if loaded.log is None:
             more, arrays = self._joined(loaded.group)
@@ -459,7 +459,7 @@ class Runners:
             self.known[name] = GroupRunner(plan)
         return self.known[name]
 
-    def named(self, shard: int, report: Journal) -> Journal:
+    def named(self, shard: int, report: BatchResult) -> BatchResult:
         """What is reported of a shard, with the name of its query, if it has one."""
         name = self.plans.of_shard(shard).name
         return report if name is None or self.naming is None else self.naming.named(name, report)

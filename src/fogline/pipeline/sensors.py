@@ -21,7 +21,7 @@ from fogline.intake.carry import Coming, carry_over, join_standing, standing_of
 from fogline.intake.take import refused_first
 from fogline.kernels.sensors import COPY, TAKEN, UNABLE
 from fogline.pipeline.decode import DecodedRows, Decoder, Rows, asked_at_once, copies_in
-from fogline.pipeline.exchange import BucketRows, GroupRejects, GroupRows, RowBlock, concat
+from fogline.pipeline.exchange import NUMBERS, BucketRows, GroupRejects, GroupRows, RowBlock, RowsByGroup, concat
 from fogline.pipeline.latest import in_turn
 from fogline.pipeline.plan import Plan
 from fogline.pipeline.prune import SMALL, Screening
@@ -242,7 +242,7 @@ class SensorStage:
         self.plan, self.recall = plan, Recall(plan)
         self.screening, self.readings = Screening(plan, small), ReadingStore(plan, self.recall.sensors)
 
-    def take(self, bucket: int, come: Sequence[BucketRows], store: StateStore) -> list[tuple[KeyText, GroupRows]]:
+    def take(self, bucket: int, come: Sequence[BucketRows], store: StateStore) -> RowsByGroup:
         """What can matter of the rows of a bucket, by their groups; its state, in the store, follows.
 
         What a reading revises travels, though the reading itself may not; gaps of rows that do not are forgotten.
@@ -258,10 +258,9 @@ class SensorStage:
         self.screening.take(piece, recalled.context, found.fresh, recalled.hidden, left_out)
         groups = self.screening.pack()
         events = self.recall.revisions(opened.kept, found.names, piece, recalled, self.screening.kept)
-        groups = [(key, replace(one, revisions=events.get(key))) for key, one in groups]
-        if opened.kept.lost or opened.kept.forgotten:  # it is not known of which groups: the first one reports it
-            key, one = groups[0]
-            groups[0] = key, replace(one, unwatched=opened.kept.lost, sensors_forgotten=opened.kept.forgotten)
+        groups = groups.with_revisions(events)
+        lost = opened.kept.lost, opened.kept.forgotten  # it is not known of which groups: the first one reports it
+        groups.numbers[0, [NUMBERS.index(name) for name in ("unwatched", "sensors_forgotten")]] = lost
         self._save(opened, store)
         return groups
 
@@ -294,8 +293,8 @@ class SensorStage:
     def _near(self, piece: DecodedRows) -> Flags | None:
         """Which rows do not run ahead of their groups, as far as this call shows it; None: all."""
         collector, ids = BucketCollector(self.plan.ahead), piece.block.columns.column(self.plan.query.id)
-        cell = collector.hear(piece.group, piece.rows.arrived, hash_ids(ids))
-        return collector.near(cell)
+        found = collector.hear(piece.group, piece.rows.arrived, hash_ids(ids))
+        return collector.near(found)
 
     def _joined(self, come: Sequence[BucketRows]) -> tuple[DecodedRows, list[KeyText]]:
         """The rows of several chunks as one, and the keys of the sensors that its names stand for."""

@@ -1,13 +1,13 @@
-"""How do many small groups lie in one value?
+"""How do the states of many small groups lie side by side, and how do their rows enter all at once?
 
-In columns, side by side: so many are opened, and saved, at the price of a few. Some can be taken out, and others put
-in, without opening the rest. What a group seldom has (rows that wait or are held, readings of its sensors) has no
-columns here: a group that has it, or is large, lies apart (`fits`).
+In columns (`GroupStates`): so many states are opened, and saved, at the price of a few. Some can be taken out, and
+others put in, without opening the rest. What a group seldom has (rows that wait or are held, readings of its sensors)
+has no columns here: a group that has it, or is large, lies apart (`fits`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,27 +16,28 @@ import pyarrow as pa
 from fogline.arrays import Batch, Delta, Flags, Floats, Ints
 from fogline.engine.group import advance_all, columns_of
 from fogline.engine.live import MOST_EXACT, Changes, ManyLiveSets
-from fogline.engine.slots import CELLS, POOLS
+from fogline.engine.slots import CELLS, POOLS, ranges
 from fogline.engine.store import (
     COLUMNS,
     NAMES,
     count_as_saved,
     fill_live,
+    header_columns,
+    headers_of,
     join_columns,
-    live_headers,
+    live_numbers,
     save_group,
     save_live,
     split_columns,
 )
-from fogline.impute.scores import Sums, add
-from fogline.pipeline import time_buckets
-from fogline.pipeline.clock_guard import Ahead, Sifted, sift_ahead
-from fogline.pipeline.exchange import NUMBERS, GroupRows, RowBlock, concat, empty_block
+from fogline.pipeline.clock_guard import Ahead
+from fogline.pipeline.exchange import NUMBERS, ArrivedRows, MergedRows, RowBlock, empty_block
 from fogline.pipeline.loaded import LoadedGroup
 from fogline.pipeline.names import CHANGES, HEALTH
 from fogline.pipeline.plan import Plan
-from fogline.pipeline.report import Journal, health_table
+from fogline.pipeline.report import BatchResult, health_table
 from fogline.pipeline.runner import GroupRunner
+from fogline.pipeline.time_buckets import NO_BUCKETS, PREFIX, BucketColumns, end_to_end, merged_buckets, moved, numbered
 from fogline.rows.kept import as_structs, structs_of
 from fogline.rows.names import KeyText, key_columns
 from fogline.rows.table import joined_column
@@ -45,8 +46,12 @@ from fogline.saved import Arrays, table_as_bytes, table_from_bytes
 ROWS = 256  # live rows of a group that lies here, at most …
 VALUES = 8_192  # … and values of their distributions, and sums
 
-# Of which each group has how many: the columns that lie side by side.
+# Which columns have one cell for each group, for each of its rows, …
 _OF = {
+    "groups": (
+        "clock", "timer", "frontier", "now", "newest", "counts", "shadowed", "late", "expired_on_arrival", "taken",
+        "latest clock", "latest stale", "latest removed",
+    ),
     "rows": (*CELLS, *COLUMNS, "raw", "known", "id", "kept", "guard", "version"),
     "pools": POOLS,
     "sums": ("logs", "zeros"),
@@ -55,67 +60,92 @@ _OF = {
     "out": ("joint",),
     "open": ("open",),
     "markers": ("marker_time", "marker_version", "marker_id"),
-    "buckets": (f"{time_buckets.PREFIX}times", f"{time_buckets.PREFIX}sizes"),
-    "hashes": (f"{time_buckets.PREFIX}ids",),
+    "buckets": (f"{PREFIX}times", f"{PREFIX}sizes"),
+    "hashes": (f"{PREFIX}ids",),
 }  # fmt: skip
-SORT_OF = {name: kind for kind, names in _OF.items() for name in names}
+KIND_OF = {name: kind for kind, names in _OF.items() for name in names}
 _SIZE = "size of "  # before the names of arrays
+_NEVER = -1  # the timer of a group that has none: timers are event times, from 0 on
 
 
-class Bundle(NamedTuple):
-    """Groups side by side."""
+class GroupStates(NamedTuple):
+    """The states of groups, side by side."""
 
     keys: list[KeyText]
-    headers: list[dict[str, Any]]
-    sizes: dict[str, Ints]  # of each sort of column, how many cells each group has
+    sizes: dict[str, Ints]  # of each kind of column but the first, how many cells each group has
     columns: dict[str, Any]  # arrays, Arrow's for names
 
-    def part(self, which: Sequence[int]) -> Bundle:
-        """Some of the groups."""
-        if len(which) == len(self.keys) and all(k == i for k, i in enumerate(which)):
-            return self
+    def part(self, which: Sequence[int]) -> GroupStates:
+        """Some of the groups, in this order."""
+        n = len(which)
+        if n and which[-1] - which[0] == n - 1 and all(k == i for k, i in enumerate(which, which[0])):
+            return self._between(which[0], which[-1] + 1)
         some = np.array(which, np.int64)
-        places = {kind: _places(size, some) for kind, size in self.sizes.items()}
-        columns = {name: _taken(column, places[SORT_OF[name]]) for name, column in self.columns.items()}
+        places = {kind: ranges((np.cumsum(size) - size)[some], size[some]) for kind, size in self.sizes.items()}
+        places["groups"] = some
+        columns = {name: _taken(column, places[KIND_OF[name]]) for name, column in self.columns.items()}
         sizes = {kind: size[some] for kind, size in self.sizes.items()}
-        return Bundle([self.keys[i] for i in which], [self.headers[i] for i in which], sizes, columns)
+        return GroupStates([self.keys[k] for k in which], sizes, columns)
+
+    def _between(self, first: int, end: int) -> GroupStates:
+        """Neighbouring groups: nothing is copied."""
+        if (first, end) == (0, len(self.keys)):
+            return self
+        parts = {kind: slice(int(size[:first].sum()), int(size[:end].sum())) for kind, size in self.sizes.items()}
+        parts["groups"] = slice(first, end)
+        columns = {name: column[parts[KIND_OF[name]]] for name, column in self.columns.items()}
+        return GroupStates(self.keys[first:end], {kind: size[first:end] for kind, size in self.sizes.items()}, columns)
+
+    @property
+    def timers(self) -> list[int | None]:
+        """When time alone changes each group."""
+        return [None if timer == _NEVER else timer for timer in self.columns["timer"].tolist()]
+
+    @property
+    def first_timer(self) -> int | None:
+        """The first of these; None: time alone changes none of them."""
+        timers = self.columns["timer"]
+        return (
+            int(timers.min(initial=np.iinfo(np.int64).max, where=timers != _NEVER))
+            if np.any(timers != _NEVER)
+            else None
+        )
 
     def to_arrays(self) -> Arrays:
-        """For `saved.pack`, beside keys and headers."""
+        """For `saved.pack`, beside keys."""
         out: Arrays = {f"{_SIZE}{kind}": size for kind, size in self.sizes.items()}
         for name, column in self.columns.items():
             out[name] = table_as_bytes(pa.table({"values": column})) if name in NAMES else column
         return out
 
     @classmethod
-    def from_arrays(cls, keys: list[KeyText], headers: list[dict[str, Any]], arrays: Arrays) -> Bundle:
+    def from_arrays(cls, keys: list[KeyText], arrays: Arrays) -> GroupStates:
         """The inverse of `to_arrays`, among other arrays."""
         sizes = {kind: arrays[f"{_SIZE}{kind}"] for kind in _OF if f"{_SIZE}{kind}" in arrays}
-        columns: dict[str, Any] = {name: arrays[name] for name in SORT_OF if name in arrays}
+        columns: dict[str, Any] = {name: arrays[name] for name in KIND_OF if name in arrays}
         for name in NAMES:
             if name in columns:
                 columns[name] = table_from_bytes(columns[name]).column(0).combine_chunks()
-        return cls(keys, headers, sizes, columns)
+        return cls(keys, sizes, columns)
 
 
-def joined(bundles: Sequence[Bundle]) -> Bundle | None:
-    """The groups of all bundles, in order; None if there are none."""
-    there = [each for each in bundles if each.keys]
+def joined(parts: Sequence[GroupStates]) -> GroupStates | None:
+    """The groups of all parts, in order; None if there are none."""
+    there = [each for each in parts if each.keys]
     if len(there) < 2:
         return there[0] if there else None
     columns = {}
     for name in there[0].columns:
-        parts = [each.columns[name] for each in there]
-        columns[name] = joined_column(parts, name) if name in NAMES else np.concatenate(parts)
+        pieces = [each.columns[name] for each in there]
+        columns[name] = joined_column(pieces, name) if name in NAMES else np.concatenate(pieces)
     sizes = {kind: np.concatenate([each.sizes[kind] for each in there]) for kind in there[0].sizes}
-    keys, headers = ([one for each in there for one in getattr(each, name)] for name in ("keys", "headers"))
-    return Bundle(keys, headers, sizes, columns)
+    return GroupStates([key for each in there for key in each.keys], sizes, columns)
 
 
 def fits(loaded: LoadedGroup) -> bool:
-    """Whether the group may lie in a bundle: it has nothing that has no columns here, and is small."""
+    """Whether the group may lie beside others: it has nothing that has no columns here, and is small."""
     ahead, s = loaded.ahead, loaded.group.live.slots
-    if loaded.waiting is not None or loaded.slots or loaded.sensors is not None or loaded.log is not None:
+    if loaded.waiting is not None or loaded.segments or loaded.sensors is not None or loaded.log is not None:
         return False
     if not ahead.holds_nothing:
         return False
@@ -126,53 +156,50 @@ def fits(loaded: LoadedGroup) -> bool:
     return loaded.group.live.alive <= ROWS and max(s.pool - len(s.lists.value), s.filled) <= VALUES
 
 
-def bundled(runner: GroupRunner, groups: Sequence[tuple[KeyText, LoadedGroup]]) -> Bundle:
-    """Groups that fit as they lie in a bundle."""
-    plan = runner.plan
-    columns = join_columns([each.group for _, each in groups], len(plan.query.names), plan.id, plan.kept)
-    headers = [
-        {"clock": each.clock, "timer": each.timer, "frontier": each.ahead.frontier, **save_group(each.group)}
-        for _, each in groups
-    ]
-    latest = [each["latest"] or {"out": 0, "open": 0, "markers": 0} for each in headers]
-    counts = {
-        "rows": [each["rows"] for each in headers],
-        "newest": [each["newest_ids"] for each in headers],
-        "queue": [0 if each["order"] is None else each["order"][1] for each in headers],
-        **{kind: [each[kind] for each in latest] for kind in ("out", "open", "markers")},
-        "buckets": [len(each.ahead.heard) for _, each in groups],
-        "hashes": [sum(len(cell.ids) for cell in each.ahead.heard.values()) for _, each in groups],
-    }
-    sizes = {kind: np.array(each, np.int64) for kind, each in counts.items()}
+def saved_states(runner: GroupRunner, groups: Sequence[tuple[KeyText, LoadedGroup]]) -> GroupStates:
+    """The states of groups that fit."""
+    plan, each_group = runner.plan, [each for _, each in groups]
+    columns = join_columns([each.group for each in each_group], len(plan.query.names), plan.id, plan.kept)
+    numbers, sizes = header_columns([save_group(each.group) for each in each_group])
     sizes |= {kind: columns.pop(kind) for kind in ("pools", "sums")}
-    cells = [(bucket, cell) for _, each in groups for bucket, cell in each.ahead.heard.items()]
-    heard = time_buckets.columns([bucket for bucket, _ in cells], [cell for _, cell in cells])
-    columns |= heard or {
-        f"{time_buckets.PREFIX}times": np.empty((0, 3)),
-        f"{time_buckets.PREFIX}sizes": np.empty((0, 2), np.int64),
-        f"{time_buckets.PREFIX}ids": time_buckets.NO_IDS,
+    heard = BucketColumns.of(each.ahead.heard for each in each_group)
+    sizes["buckets"] = np.array([len(each.ahead.heard) for each in each_group], np.int64)
+    columns |= numbers | {
+        "clock": np.array([each.clock for each in each_group]),
+        "timer": np.array([_NEVER if each.timer is None else each.timer for each in each_group], np.int64),
+        "frontier": np.array([each.ahead.frontier for each in each_group]),
     }
-    return Bundle([key for key, _ in groups], headers, sizes, columns)
+    _put_buckets(columns, sizes, heard)
+    return GroupStates([key for key, _ in groups], sizes, columns)
 
 
-def unbundled(runner: GroupRunner, bundle: Bundle) -> list[LoadedGroup]:
-    """The groups of a bundle, loaded."""
-    arrays = bundle.columns | {kind: bundle.sizes[kind] for kind in ("pools", "sums")}
-    groups = split_columns(bundle.headers, arrays, runner.plan.query, runner.empty)
-    cells, at, out = time_buckets.cells_of(bundle.columns), 0, []
-    for group, header, count in zip(groups, bundle.headers, bundle.sizes["buckets"].tolist(), strict=True):
-        ahead = Ahead(header["frontier"], dict(cells[at : at + count]))
-        out.append(LoadedGroup(group, header["clock"], None, header["timer"], ahead))
+def loaded_groups(runner: GroupRunner, states: GroupStates) -> list[LoadedGroup]:
+    """The groups again, each for itself."""
+    arrays = states.columns | {kind: states.sizes[kind] for kind in ("pools", "sums")}
+    groups = split_columns(headers_of(states.columns, states.sizes), arrays, runner.plan.query, runner.empty)
+    heard, at, out = _buckets(states), 0, []
+    each = (
+        states.columns["clock"].tolist(),
+        states.timers,
+        states.columns["frontier"].tolist(),
+        states.sizes["buckets"].tolist(),
+    )
+    for group, clock, timer, frontier, count in zip(groups, *each, strict=True):
+        ahead = Ahead(frontier, heard.by_bucket(at, at + count))
+        out.append(LoadedGroup(group, clock, None, timer, ahead))
         at += count
     return out
 
 
-def _places(size: Ints, which: Ints) -> Ints:
-    """Where the cells of some groups lie, group after group."""
-    length = size[which]
-    end = np.cumsum(length)
-    begin = (np.cumsum(size) - size)[which]
-    return np.repeat(begin - (end - length), length) + np.arange(end[-1] if len(end) else 0)
+def _buckets(states: GroupStates) -> BucketColumns:
+    return BucketColumns(*(states.columns[name] for name in (*_OF["buckets"], *_OF["hashes"])))
+
+
+def _put_buckets(columns: dict[str, Any], sizes: dict[str, Ints], heard: BucketColumns) -> None:
+    """Time buckets as columns; `sizes["buckets"]` is there."""
+    columns |= dict(zip((*_OF["buckets"], *_OF["hashes"]), heard, strict=True))
+    group = np.repeat(np.arange(len(sizes["buckets"])), sizes["buckets"])
+    sizes["hashes"] = np.bincount(group, heard.sizes[:, 1], len(sizes["buckets"])).astype(np.int64)
 
 
 def _taken(column: Any, places: Ints) -> Any:
@@ -181,7 +208,7 @@ def _taken(column: Any, places: Ints) -> Any:
 
 # --- Groups that take their rows side by side -------------------------------------------------------------------------
 #
-# Which groups of a bundle can take their rows together, and what becomes of them?
+# Which groups can take their rows together, and what becomes of them?
 #
 # Those whose rows simply enter: none is late, a copy, held, rejected or revised, and nothing has to be looked at that
 # only a loaded group can do. That is nearly every group of nearly every call. They go from columns to columns
@@ -189,23 +216,32 @@ def _taken(column: Any, places: Ints) -> Any:
 
 
 FEW = 4  # groups for which it does not pay
-SMALL = 2_000_000  # bytes that no group in a bundle takes
+SMALL = 2_000_000  # bytes that no group takes whose state lies beside others
 MANY_ROWS = 64  # rows of one group for which it does not pay either
 
 
 class Together(NamedTuple):
     """Groups that have taken their rows."""
 
-    bundle: Bundle
-    journal: Journal
+    states: GroupStates
+    result: BatchResult
 
 
-class _ManyTurns(NamedTuple):
-    """Groups of a bundle, and what has come for them."""
+class _Heard(NamedTuple):
+    """What groups have heard, this call included."""
 
-    bundle: Bundle
-    come: list[Sequence[GroupRows]]
-    sifted: list[Sifted]
+    newest: Floats  # (groups,) the greatest time
+    frontier: Floats  # (groups,)
+    buckets: BucketColumns  # what of it is kept, group after group
+    sizes: Ints  # (groups,) how many buckets each keeps
+
+
+class _Call(NamedTuple):
+    """Groups, and what has come for them."""
+
+    states: GroupStates
+    come: MergedRows
+    heard: _Heard
     rows: Batch  # instead of its id each has its place among `ids`
     group: Ints  # of each row
     ids: pa.Array  # of the rows that are saved, then of those that arrive
@@ -226,89 +262,106 @@ def may_go_together(plan: Plan) -> bool:
     return not (alone or waits or plan.explain or plan.views or tight)
 
 
-def take_together(runner: GroupRunner, bundle: Bundle, come: Mapping[KeyText, Sequence[GroupRows]]) -> Together | None:
-    """The groups of a bundle take their rows, as many of them as can; None: none does."""
-    call = _call(runner.plan, bundle, come)
+def take_together(runner: GroupRunner, states: GroupStates, come: ArrivedRows) -> Together | None:
+    """The groups take their rows, as many of them as can; None: none does."""
+    call = _call(runner.plan, states, come)
     if call is None:
         return None
-    chain, there = runner.plan.chain, call.bundle
+    chain = runner.plan.chain
     clipped = 0.0 if chain is None else chain.tally.clipped
-    groups = _loaded(runner.plan, there)
+    live = _live(runner.plan, call.states)
     changes, expired, odd = advance_all(
-        groups, call.clocks, call.rows, call.group, _names(call.ids), ticks=runner.plan.every == "tick"
+        live, call.clocks, call.rows, call.group, _names(call.ids), ticks=runner.plan.every == "tick"
     )
     assert chain is None or chain.tally.clipped == clipped, "only hindsight clips"
-    saved = _saved(runner, call, groups, expired)
+    saved = _saved(runner, call, live, expired)
     large = (saved.sizes["pools"] > VALUES) | (saved.sizes["sums"] > VALUES)
     stay = np.flatnonzero(~(odd | large | (saved.sizes["rows"] > ROWS)))
     if not len(stay):
         return None
-    return Together(saved.part(stay.tolist()), _journal(runner, call, groups, changes, stay))
+    return Together(saved.part(stay.tolist()), _result(runner, call, live, changes, stay))
 
 
-def _loaded(plan: Plan, bundle: Bundle) -> ManyLiveSets:
-    """The groups of a bundle side by side. Instead of its id each row has its place among those of the bundle."""
-    query, chain = plan.query, plan.chain
+def _live(plan: Plan, states: GroupStates) -> ManyLiveSets:
+    """The live sets of the groups, side by side. Instead of its id each row has its place among those of the states."""
+    query, chain, columns = plan.query, plan.chain, states.columns
     fill, shared = (None, None) if chain is None else (chain.fill_sharing, chain.shared)
-    groups = ManyLiveSets(
-        len(query.names), query.alpha, groups=len(bundle.keys), instances=MOST_EXACT, known=plan.width, fill=fill,
+    live = ManyLiveSets(
+        len(query.names), query.alpha, groups=len(states.keys), instances=MOST_EXACT, known=plan.width, fill=fill,
         shared=shared,
     )  # fmt: skip
-    fill_live(groups, np.arange(len(bundle.columns["arrived"])), bundle.columns, bundle.sizes, bundle.headers)
-    groups.finish_load()
-    count_as_saved(groups, bundle.headers)
-    return groups
+    fill_live(live, np.arange(len(columns["arrived"])), columns, states.sizes, columns["now"])
+    live.finish_load()
+    count_as_saved(live, columns["counts"], columns["shadowed"])
+    return live
 
 
-def _call(plan: Plan, bundle: Bundle, come: Mapping[KeyText, Sequence[GroupRows]]) -> _ManyTurns | None:
+def _call(plan: Plan, states: GroupStates, arrived: ArrivedRows) -> _Call | None:
     """The groups whose rows simply enter, with those; None: there are too few."""
-    cells, at = time_buckets.cells_of(bundle.columns), 0
-    sifted: list[Sifted] = []
-    which = []
-    for k, (key, header, heard) in enumerate(
-        zip(bundle.keys, bundle.headers, bundle.sizes["buckets"].tolist(), strict=True)
-    ):
-        some = come[key]
-        found = sift_ahead(Ahead(header["frontier"], dict(cells[at : at + heard])), some, plan.ahead)
-        at += heard
-        if _is_plain(found, some, header["clock"]):
-            which.append(k)
-            sifted.append(found)
-    taken = [[block for block in found.taken if len(block.arrived)] for found in sifted]
-    blocks = [block for some in taken for block in some]
-    rows = concat(blocks) if blocks else empty_block(len(plan.query.names), plan.width)
-    group = np.repeat(np.arange(len(which)), [sum(len(block.arrived) for block in some) for some in taken])
-    before = np.array([bundle.headers[k]["clock"] for k in which])
-    names = _ids(plan, rows, bool(blocks))
-    odd = _odd(group, rows.arrived, before, names)
-    stay = np.flatnonzero(~odd)
-    if len(stay) < FEW:
+    come = arrived.together(states.keys)
+    heard, near = _heard(plan, states, come)
+    clock = states.columns["clock"]
+    rows = empty_block(len(plan.query.names), plan.width) if come.rows is None else come.rows
+    group, names = come.group, _ids(plan, come.rows)
+    odd = _odd(group, rows.arrived, clock, names) | come.apart | ~near | ~np.isfinite(clock)
+    if np.count_nonzero(~odd) < FEW:
         return None
-    there = bundle.part([which[k] for k in stay])
     if odd.any():
-        some_rows = np.flatnonzero(~odd[group])
-        group = np.searchsorted(stay, group[some_rows])
-        rows, names = rows.part(some_rows), names.take(pa.array(some_rows))
-    source = len(there.columns["arrived"]) + np.arange(len(group))
+        stay = np.flatnonzero(~odd)
+        some = np.flatnonzero(~odd[group])
+        rows, names, group = rows.part(some), names.take(pa.array(some)), np.searchsorted(stay, group[some])
+        states, heard, come = states.part(stay.tolist()), _part(heard, odd), _some(come, stay)
+    source = len(states.columns["arrived"]) + np.arange(len(group))
     coming = Batch(source, rows.arrived, rows.expires, rows.raw, rows.known, rows.uncertain)
-    found_of = [sifted[k] for k in stay]
-    clocks = np.maximum(before[stay], [each.newest for each in found_of])
-    ids = joined_column([there.columns["id"], names], "id")
+    clocks = np.maximum(states.columns["clock"], heard.newest)
+    ids = joined_column([states.columns["id"], names], "id")
     kept = None
     if plan.kept:
-        own = structs_of(rows.columns, plan.kept) if blocks else as_structs(None, 0, plan.kept)
-        kept = joined_column([there.columns["kept"], own], "kept")
-    return _ManyTurns(there, [come[key] for key in there.keys], found_of, coming, group, ids, clocks, kept)
+        own = as_structs(None, 0, plan.kept) if come.rows is None else structs_of(rows.columns, plan.kept)
+        kept = joined_column([states.columns["kept"], own], "kept")
+    return _Call(states, come, heard, coming, group, ids, clocks, kept)
 
 
-def _is_plain(found: Sifted, come: Sequence[GroupRows], clock: float) -> bool:
-    if found.anew or found.released or found.revisions is not None or found.newly_held:
-        return False
-    return found.state.holds_nothing and np.isfinite(clock) and not any(each.rejects for each in come)
+def _heard(plan: Plan, states: GroupStates, come: MergedRows) -> tuple[_Heard, Flags]:
+    """What the groups have heard, and (groups,) which of them have no row that runs ahead (see `clock_guard`)."""
+    n, frontier = len(states.keys), states.columns["frontier"].copy()
+    newest = np.full(n, -np.inf)
+    np.maximum.at(newest, come.of_bucket, come.heard.times[:, 2])
+    if plan.ahead == np.inf:
+        return _Heard(newest, frontier, NO_BUCKETS, np.zeros(n, np.int64)), np.ones(n, np.bool_)
+    of = np.concatenate((np.repeat(np.arange(n), states.sizes["buckets"]), come.of_bucket))
+    both = end_to_end([_buckets(states), come.heard])
+    number, count = numbered(of, both.times[:, 0])
+    merged, group = merged_buckets(number, count, both), np.empty(count, np.int64)
+    group[number] = of
+    order = np.argsort(group, kind="stable")
+    merged, group = merged.part(order), group[order]
+    bucket, farthest = merged.times[:, 0], np.full(n, -np.inf)
+    np.maximum.at(farthest, group, bucket)
+    np.maximum.at(newest, group, merged.times[:, 2])
+    for k in np.flatnonzero((farthest > frontier) & np.isfinite(frontier)).tolist():
+        first, end = np.searchsorted(group, (k, k + 1)).tolist()
+        frontier[k] = moved(float(frontier[k]), merged.by_bucket(first, end))
+    kept = np.flatnonzero(bucket >= frontier[group] - 1)
+    heard = _Heard(newest, frontier, merged.part(kept), np.bincount(group[kept], minlength=n))
+    return heard, farthest <= frontier + 1
 
 
-def _ids(plan: Plan, rows: RowBlock, there: bool) -> pa.Array:
-    if not there:
+def _part(heard: _Heard, without: Flags) -> _Heard:
+    """What groups have heard, but for some of them."""
+    stay = ~without
+    kept = np.flatnonzero(np.repeat(stay, heard.sizes))
+    return _Heard(heard.newest[stay], heard.frontier[stay], heard.buckets.part(kept), heard.sizes[stay])
+
+
+def _some(come: MergedRows, which: Ints) -> MergedRows:
+    """What has come for some groups, but for the rows."""
+    scores = {k: come.scores[g] for k, g in enumerate(which.tolist()) if g in come.scores}
+    return come._replace(numbers=come.numbers[which], scores=scores)
+
+
+def _ids(plan: Plan, rows: RowBlock | None) -> pa.Array:
+    if rows is None:
         return pa.array([], plan.id)
     column = rows.columns.column(plan.query.id)
     return column if column.type == plan.id else pa.array(column.to_pylist(), plan.id)
@@ -331,42 +384,34 @@ def _names(ids: pa.Array) -> Any:
     return lambda which: ids.take(pa.array(which)).to_pylist()
 
 
-def _saved(runner: GroupRunner, call: _ManyTurns, groups: ManyLiveSets, expired: Ints) -> Bundle:
-    """The groups as they are to lie."""
-    was, rows = call.bundle, call.rows
-    columns, sizes, source, _ = save_live(groups)
+def _saved(runner: GroupRunner, call: _Call, live: ManyLiveSets, expired: Ints) -> GroupStates:
+    """The states of the groups now."""
+    was, rows = call.states, call.rows
+    columns, sizes, source, _ = save_live(live)
+    columns |= live_numbers(live)
     columns["id"] = call.ids.take(pa.array(source))
     if call.kept is not None:
         columns["kept"] = call.kept.take(pa.array(source))
-    newest = np.array([each["newest"] for each in was.headers], np.float64)
+    newest = was.columns["newest"].copy()
     np.maximum.at(newest, call.group, rows.arrived)
     columns["newest_id"], sizes["newest"] = _newest(call, newest)
-    cells = [(bucket, cell) for each in call.sifted for bucket, cell in each.state.heard.items()]
-    sizes["buckets"] = np.array([len(each.state.heard) for each in call.sifted], np.int64)
-    sizes["hashes"] = np.array([sum(len(c.ids) for c in each.state.heard.values()) for each in call.sifted], np.int64)
-    columns |= time_buckets.columns([bucket for bucket, _ in cells], [cell for _, cell in cells])
-    headers = _headers(runner, call, groups, (newest, sizes["newest"], expired))
-    return Bundle(was.keys, headers, was.sizes | sizes, was.columns | columns)
+    sizes["buckets"] = call.heard.sizes
+    _put_buckets(columns, sizes, call.heard.buckets)
+    each = zip(call.clocks.tolist(), newest.tolist(), live.slots.groups["soon"].tolist(), strict=True)
+    timers = [runner.timers.of(clock, last, first) for clock, last, first in each]
+    columns |= {
+        "clock": call.clocks,
+        "timer": np.array([_NEVER if timer is None else timer for timer in timers], np.int64),
+        "frontier": call.heard.frontier,
+        "newest": newest,
+        "expired_on_arrival": was.columns["expired_on_arrival"] + expired,
+    }
+    return GroupStates(was.keys, was.sizes | sizes, was.columns | columns)
 
 
-def _headers(
-    runner: GroupRunner, call: _ManyTurns, groups: ManyLiveSets, more: tuple[Floats, Ints, Ints]
-) -> list[dict[str, Any]]:
-    soon = groups.slots.groups["soon"]
-    each_group = zip(*(each.tolist() for each in (call.clocks, soon, *more)), strict=True)
-    out = []
-    for was, found, live, (clock, first, newest, ids, expired) in zip(
-        call.bundle.headers, call.sifted, live_headers(groups), each_group, strict=True
-    ):
-        timer = runner.timers.of(clock, newest, first)
-        own = {"clock": clock, "timer": timer, "frontier": found.state.frontier, "newest": newest, "newest_ids": ids}
-        out.append(was | live | own | {"expired_on_arrival": was["expired_on_arrival"] + expired})
-    return out
-
-
-def _newest(call: _ManyTurns, newest: Floats) -> tuple[pa.Array, Ints]:
+def _newest(call: _Call, newest: Floats) -> tuple[pa.Array, Ints]:
     """The ids of the rows that arrived at the newest instant of each group, and how many they are."""
-    rows, was, groups = call.rows, call.bundle, len(newest)
+    rows, was, groups = call.rows, call.states, len(newest)
     comes = np.bincount(call.group, minlength=groups) > 0
     of = np.repeat(np.arange(groups), was.sizes["newest"])
     old, new = np.flatnonzero(~comes[of]), np.flatnonzero(rows.arrived == newest[call.group])
@@ -378,36 +423,25 @@ def _newest(call: _ManyTurns, newest: Floats) -> tuple[pa.Array, Ints]:
     return whole.take(pa.array(which)), np.bincount(group, minlength=groups)
 
 
-def _journal(runner: GroupRunner, call: _ManyTurns, groups: ManyLiveSets, changes: Changes, which: Ints) -> Journal:
+def _result(runner: GroupRunner, call: _Call, live: ManyLiveSets, changes: Changes, which: Ints) -> BatchResult:
     """What the groups `which` report."""
-    plan, bundle = runner.plan, call.bundle
-    place = np.full(len(bundle.keys), -1, np.int64)
+    plan, keys = runner.plan, call.states.keys
+    place = np.full(len(keys), -1, np.int64)
     place[which] = np.arange(len(which))
-    by = key_columns([bundle.keys[k] for k in which], plan.by)
-    parts: Journal = []
+    by = key_columns([keys[k] for k in which.tolist()], plan.by)
+    parts: BatchResult = []
     changes = changes[place[changes["group"]] >= 0]
     if len(changes):
         there = [each.take(pa.array(place[changes["group"]])) for each in by]
-        parts.append((CHANGES, runner.tables.table(_columns(call, groups, changes), there, plan.kinds)))
-    some = [call.come[k] for k in which]
-    numbers: dict[str, Any] = {
-        name: [sum(getattr(one, name) for one in each) for each in some] for name in NUMBERS if name != "came"
-    }
-    numbers |= {"rows": [sum(one.came for one in each) for each in some]}
-    numbers |= {name: each[which] for name, each in groups.sizes().items()}
-    scores = [_scores(each) for each in some]
+        parts.append((CHANGES, runner.tables.table(_columns(call, live, changes), there, plan.kinds)))
+    numbers: dict[str, Any] = {name: call.come.numbers[which, k] for k, name in enumerate(NUMBERS)}
+    numbers |= {"rows": numbers.pop("came")} | {name: each[which] for name, each in live.sizes().items()}
+    scores = [call.come.scores.get(k, {}) for k in which.tolist()]
     return [*parts, (HEALTH, health_table(plan, by, call.clocks[which], numbers, scores))]
 
 
-def _scores(come: Sequence[GroupRows]) -> Sums:
-    scores: Sums = {}
-    for each in come:
-        add(scores, each.scores)
-    return scores
-
-
-def _columns(call: _ManyTurns, groups: ManyLiveSets, changes: Changes) -> Delta:
-    s = groups.slots
+def _columns(call: _Call, live: ManyLiveSets, changes: Changes) -> Delta:
+    s = live.slots
     first = s.groups["first"][changes["group"]]
     dominator = np.where(changes["dominator"] >= 0, first + changes["dominator"], changes["dominator"])
 

@@ -12,17 +12,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from fogline.pipeline.decode import CHUNK, SLICE, Decoder, SharedRows, asked_at_once, shared_rows, slices
-from fogline.pipeline.exchange import BucketRows, GroupRows
+from fogline.pipeline.exchange import BucketRows, RowsByGroup
 from fogline.pipeline.plan import Plan
 from fogline.pipeline.plans import NamedPlan, Plans, SharedPlan
 from fogline.pipeline.prune import SMALL, Screening
 from fogline.pipeline.sensors import Dealer
 from fogline.pipeline.shard import shard_of
 from fogline.pipeline.watermark import event
-from fogline.rows.names import KeyText
 from fogline.saved import table_from_bytes
 
 
@@ -30,30 +30,30 @@ class Pruned(NamedTuple):
     """What can matter of one chunk, for the queries that share its stages."""
 
     shared: SharedPlan
-    groups: list[tuple[KeyText, GroupRows]]
+    groups: RowsByGroup
 
     @property
     def event(self) -> int | None:
         """The event time, in milliseconds, that the chunk has surely reached; None where groups stand alone."""
-        plan, reached = self.shared.plan, max((each.reached for _, each in self.groups), default=-math.inf)
-        return event(plan.kind, reached - plan.lateness)
+        plan = self.shared.plan
+        return event(plan.kind, self.groups.reached - plan.lateness)
 
-    def by_shard(self) -> Iterator[tuple[int, NamedPlan, list[tuple[KeyText, GroupRows]]]]:
+    def by_shard(self) -> Iterator[tuple[int, NamedPlan, RowsByGroup]]:
         """The groups by their shards, for each query: all queries get the same rows, see `of_query`."""
-        found: dict[int, list[tuple[KeyText, GroupRows]]] = {}
-        for key, each in self.groups:
-            found.setdefault(shard_of(key, self.shared.plan.shards), []).append((key, each))
+        shards, groups = self.shared.plan.shards, self.groups
+        number = np.array([shard_of(key, shards) for key in groups.keys], np.int64)
+        found = {k: groups.part(np.flatnonzero(number == k)) for k in dict.fromkeys(number.tolist())}
         for query, first in zip(self.shared.queries, self.shared.first_shards, strict=True):
             for shard, some in found.items():
                 yield first + shard, query, some
 
 
-def of_query(shared: SharedPlan, query: Plan, rows: GroupRows) -> GroupRows:
+def of_query(shared: SharedPlan, query: Plan, groups: RowsByGroup) -> RowsByGroup:
     """Rows that queries share, with the expiries that they have for one of these."""
     if not shared.lives_differ:
-        return rows
-    block = rows.rows
-    return replace(rows, rows=block._replace(expires=query.query.expiries(block.arrived)))
+        return groups
+    rows = groups.rows
+    return replace(groups, rows=rows._replace(expires=query.query.expiries(rows.arrived)))
 
 
 def pruned(
@@ -118,7 +118,7 @@ def refused(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
     for each in slices(batches, SLICE):
         screening = Screening(plan, imputes=not plan.query.carry)  # what is carried over is known where groups are
         screening.take(decoder.decode(each))
-        found = [each for counts in screening.counts for each in counts.rejects]
+        found = [each for some in screening.rejects.values() for each in some]
         columns = [
             pa.array([each.row for each in found], pa.string()),
             pa.array([each.reason for each in found], pa.string()),
@@ -127,7 +127,7 @@ def refused(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
 
 
 def opened(batches: Iterable[pa.RecordBatch], kind: str) -> Iterator[pa.Table]:
-    """The tables of one kind, of packed journals."""
+    """The tables of one kind, of packed results."""
     for batch in batches:
         for each, part in zip(batch.column("kind").to_pylist(), batch.column("part"), strict=True):
             if each == kind:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Flags, Floats, Ints, Words
+from fogline.engine.slots import ranges
 from fogline.kernels.heard import FARTHEST, KEPT, find_buckets, hash_numbers, hash_texts, merged, sketch
 from fogline.kernels.sorting import newest
 from fogline.saved import Arrays
@@ -60,8 +60,8 @@ def joined(parts: Iterable[TimeBuckets]) -> dict[float, BucketStatistics]:
     """What all parts together have heard."""
     out: dict[float, BucketStatistics] = {}
     for part in parts:
-        for bucket, cell in part.items():
-            out[bucket] = out[bucket].join(cell) if bucket in out else cell
+        for bucket, each in part.items():
+            out[bucket] = out[bucket].join(each) if bucket in out else each
     return out
 
 
@@ -74,36 +74,94 @@ def buckets_of(times: Floats, length: float) -> Floats:
     return found
 
 
-def to_arrays(heard: TimeBuckets) -> Arrays:
-    """As flat arrays."""
-    return columns(list(heard), list(heard.values()))
+class BucketColumns(NamedTuple):
+    """Time buckets of many groups, in columns."""
+
+    times: Floats  # (c, 3) the bucket; the least and the greatest time
+    sizes: Ints  # (c, 2) rows; ids of the sketch
+    ids: Words  # the sketches, one after the other
+
+    @classmethod
+    def of(cls, heard: Iterable[TimeBuckets]) -> BucketColumns:
+        """The buckets of these groups, one group after the other."""
+        known = [(bucket, each) for group in heard for bucket, each in group.items()]
+        if not known:
+            return NO_BUCKETS
+        times = [[bucket, each.least, each.greatest] for bucket, each in known]
+        sizes = np.array([[each.rows, len(each.ids)] for _, each in known], np.int64)
+        return cls(np.array(times), sizes, np.concatenate([each.ids for _, each in known]).astype(np.uint64))
+
+    def part(self, which: Ints) -> BucketColumns:
+        """Some of the buckets."""
+        size = self.sizes[:, 1]
+        ids = ranges((np.cumsum(size) - size)[which], size[which])
+        return BucketColumns(self.times[which], self.sizes[which], self.ids[ids])
+
+    def by_bucket(self, begin: int = 0, end: int | None = None) -> dict[float, BucketStatistics]:
+        """The buckets from `begin` to `end`, which are those of one group."""
+        cuts = np.concatenate(([0], np.cumsum(self.sizes[:, 1])))
+        first, last = int(cuts[begin]), int(cuts[len(self.sizes) if end is None else end])
+        ids, at, out = self.ids[first:last], 0, dict[float, BucketStatistics]()
+        times, sizes = self.times[begin:end].tolist(), self.sizes[begin:end].tolist()
+        for (bucket, least, greatest), (rows, size) in zip(times, sizes, strict=True):
+            out[bucket] = BucketStatistics(least, greatest, rows, ids[at : at + size])
+            at += size
+        return out
+
+    def to_arrays(self) -> Arrays:
+        """As named arrays; none where there are no buckets."""
+        if not len(self.times):
+            return {}
+        return {f"{PREFIX}times": self.times, f"{PREFIX}sizes": self.sizes, f"{PREFIX}ids": self.ids}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> BucketColumns:
+        """The inverse of `to_arrays`, among other arrays."""
+        if f"{PREFIX}times" not in arrays:
+            return NO_BUCKETS
+        found = cls(*(arrays[f"{PREFIX}{name}"] for name in ("times", "sizes", "ids")))
+        assert len(found.times) == len(found.sizes)
+        assert int(found.sizes[:, 1].sum()) == len(found.ids)
+        return found
 
 
-def columns(bucket: Sequence[float], cells: Sequence[BucketStatistics]) -> Arrays:
-    """Cells, and the buckets that they are of, as flat arrays; none where there are none."""
-    if not cells:
-        return {}
-    times = [[s, cell.least, cell.greatest] for s, cell in zip(bucket, cells, strict=True)]
-    return {
-        f"{PREFIX}times": np.array(times),
-        f"{PREFIX}sizes": np.array([[cell.rows, len(cell.ids)] for cell in cells], np.int64),
-        f"{PREFIX}ids": np.concatenate([cell.ids for cell in cells]).astype(np.uint64),
-    }
+NO_BUCKETS = BucketColumns(np.empty((0, 3)), np.empty((0, 2), np.int64), NO_IDS)
 
 
-def from_arrays(arrays: Arrays) -> dict[float, BucketStatistics]:
-    """The inverse of `to_arrays`, among other arrays."""
-    return dict(cells_of(arrays))
+def end_to_end(parts: Sequence[BucketColumns]) -> BucketColumns:
+    """All buckets of some columns, in order."""
+    return parts[0] if len(parts) == 1 else BucketColumns(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def cells_of(arrays: Arrays) -> list[tuple[float, BucketStatistics]]:
-    """The inverse of `columns`, among other arrays."""
-    if f"{PREFIX}times" not in arrays:
-        return []
-    times, sizes, ids = (arrays[f"{PREFIX}{name}"] for name in ("times", "sizes", "ids"))
-    cuts = pairwise([0, *np.cumsum(sizes[:, 1]).tolist()])
-    found = zip(times.tolist(), sizes[:, 0].tolist(), cuts, strict=True)
-    return [(s, BucketStatistics(least, greatest, rows, ids[a:b])) for (s, least, greatest), rows, (a, b) in found]
+def numbered(group: Ints, bucket: Floats) -> tuple[Ints, int]:
+    """(c,) numbers that differ where group or bucket differs, in the order in which they first come; how many."""
+    order = np.lexsort((bucket, group))
+    new = np.ones(len(order), np.bool_)
+    new[1:] = (np.diff(group[order]) != 0) | (np.diff(bucket[order]) != 0)
+    first = order[new]  # the earliest of those that are alike, since the order is stable
+    rank = np.empty(len(first), np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    out = np.empty(len(order), np.int64)
+    out[order] = rank[np.cumsum(new) - 1]
+    return out, len(first)
+
+
+def merged_buckets(number: Ints, count: int, parts: BucketColumns) -> BucketColumns:
+    """`count` buckets: what the parts of each, those with its `number`, have heard together."""
+    times, rows = np.empty((count, 3)), np.bincount(number, parts.sizes[:, 0], count).astype(np.int64)
+    times[number, 0] = parts.times[:, 0]
+    times[:, 1], times[:, 2] = np.inf, -np.inf
+    np.minimum.at(times[:, 1], number, parts.times[:, 1])
+    np.maximum.at(times[:, 2], number, parts.times[:, 2])
+    of = np.repeat(number, parts.sizes[:, 1])
+    order = np.lexsort((parts.ids, of))
+    of, ids = of[order], parts.ids[order]
+    new = np.ones(len(ids), np.bool_)
+    new[1:] = (of[1:] != of[:-1]) | (ids[1:] != ids[:-1])
+    of, ids = of[new], ids[new]
+    rank = np.arange(len(of)) - np.searchsorted(of, np.arange(count))[of]
+    of, ids = of[rank < KEPT], ids[rank < KEPT]
+    return BucketColumns(times, np.stack((rows, np.bincount(of, minlength=count)), axis=1), ids)
 
 
 def hash_ids(column: pa.Array) -> Words:
@@ -194,14 +252,14 @@ def _may_jump(buckets: list[float], heard: TimeBuckets, near: BucketStatistics) 
     return s + 1 in heard and s + 2 in heard
 
 
-def _come(cell: BucketStatistics, few: int, near: BucketStatistics) -> bool:
+def _come(seen: BucketStatistics, few: int, near: BucketStatistics) -> bool:
     """Have so many ids come, at two instants? One is enough if it is the one that is known."""
-    count = count_ids(cell.ids)
-    return cell.several_instants and (count >= max(2, few) or (few == 1 and np.array_equal(cell.ids, near.ids)))
+    count = count_ids(seen.ids)
+    return seen.several_instants and (count >= max(2, few) or (few == 1 and np.array_equal(seen.ids, near.ids)))
 
 
-def _join(cells: list[BucketStatistics]) -> BucketStatistics:
-    first, *others = cells
+def _join(parts: list[BucketStatistics]) -> BucketStatistics:
+    first, *others = parts
     for each in others:
         first = first.join(each)
     return first
@@ -211,9 +269,8 @@ def _join(cells: list[BucketStatistics]) -> BucketStatistics:
 #
 # What has one chunk heard of its groups, and which of its rows run ahead of the others?
 #
-# Rows are numbered by *cells*, a group's time buckets. What the chunk alone shows of a group's frontier is
-# enough to know which rows are better not dropped, since they may be held; where a group really stands, its state
-# knows.
+# The chunk numbers the time buckets of its groups. What it alone shows of a group's frontier is enough to know which
+# rows are better not dropped, since they may be held; where a group really stands, its state knows.
 
 
 class BucketCollector:
@@ -221,64 +278,57 @@ class BucketCollector:
 
     def __init__(self, length: float) -> None:
         self.length = length
-        self.numbers: dict[tuple[int, float], int] = {}  # (group, bucket) -> cell
-        self.cells: list[BucketStatistics] = []
-        self.of_group: dict[int, dict[float, int]] = {}  # group -> bucket -> cell
+        self.group = np.empty(0, np.int64)  # of each bucket
+        self.heard = NO_BUCKETS
         self.frontiers: dict[int, float] = {}  # group -> its frontier, as far as this chunk shows it
 
     def hear(self, group: Ints, arrived: Floats, ids: Words | None) -> Ints:
-        """(n,) the cells of these rows, numbered in the chunk; `ids`: hashes."""
-        if self.length == math.inf:
-            return self._hear_newest(group, arrived)
-        cell, of, bucket, least, greatest, rows = find_buckets(group, arrived, self.length)
-        hashes, size = sketch(cell, len(of), ids)
-        plain = zip(*(each.tolist() for each in (of, bucket, least, greatest, rows, size)), strict=True)
-        places = [
-            self._add(g, s, BucketStatistics(low, high, count, hashes[k, :m].copy()))
-            for k, (g, s, low, high, count, m) in enumerate(plain)
-        ]
-        numbers: Ints = np.array(places, np.int64)[cell]
-        return numbers
+        """(n,) the buckets of these rows, numbered in the chunk; `ids`: hashes."""
+        cut = self.length < math.inf
+        of_row, of_bucket, heard = self._found(group, arrived, ids) if cut else self._newest(group, arrived)
+        if not len(self.group):
+            self.group, self.heard = of_bucket, heard
+            return of_row
+        both = end_to_end([self.heard, heard])
+        of = np.concatenate((self.group, of_bucket))
+        number, count = numbered(of, both.times[:, 0])
+        known, self.heard = len(self.group), merged_buckets(number, count, both)
+        self.group = np.empty(count, np.int64)
+        self.group[number] = of
+        return number[known:][of_row]
 
-    def _hear_newest(self, group: Ints, arrived: Floats) -> Ints:
-        if not len(group):
-            return group
-        last, count = newest(group, arrived, int(group.max()) + 1), np.bincount(group)
-        places = np.empty(len(last), np.int64)
-        for g in np.flatnonzero(count).tolist():
-            places[g] = self._add(g, 0.0, BucketStatistics(last[g], last[g], int(count[g]), NO_IDS))
-        return places[group]
+    def _found(self, group: Ints, arrived: Floats, ids: Words | None) -> tuple[Ints, Ints, BucketColumns]:
+        """The bucket of each row, the group of each bucket, and what it has heard."""
+        of_row, of_bucket, bucket, least, greatest, rows = find_buckets(group, arrived, self.length)
+        hashes, size = sketch(of_row, len(of_bucket), ids)
+        kept = hashes[np.arange(hashes.shape[1]) < size[:, None]]
+        heard = BucketColumns(np.stack((bucket, least, greatest), axis=1), np.stack((rows, size), axis=1), kept)
+        return of_row, of_bucket, heard
 
-    def _add(self, group: int, bucket: float, cell: BucketStatistics) -> int:
-        place = self.numbers.setdefault((group, bucket), len(self.cells))
-        if place == len(self.cells):
-            self.cells.append(cell)
-            self.of_group.setdefault(group, {})[bucket] = place
-        else:
-            self.cells[place] = self.cells[place].join(cell)
-        return place
+    def _newest(self, group: Ints, arrived: Floats) -> tuple[Ints, Ints, BucketColumns]:
+        """The same, all time being one bucket, of which only the newest instant counts."""
+        of_bucket, of_row = np.unique(group, return_inverse=True)
+        last = newest(of_row, arrived, len(of_bucket))
+        sizes = np.stack((np.bincount(of_row, minlength=len(of_bucket)), np.zeros(len(of_bucket), np.int64)), axis=1)
+        return of_row, of_bucket, BucketColumns(np.stack((np.zeros(len(last)), last, last), axis=1), sizes, NO_IDS)
 
-    def near(self, cell: Ints) -> Flags | None:
-        """(n,) which of these cells their groups have reached, as far as this chunk shows it; None: all of them."""
-        if all(max(places) - min(places) <= 1 for places in self.of_group.values()):
+    def near(self, number: Ints) -> Flags | None:
+        """(n,) which of these buckets their groups have reached, as far as this chunk shows it; None: all of them."""
+        bucket, groups = self.heard.times[:, 0], int(self.group.max(initial=-1)) + 1
+        first, last = np.full(groups, np.inf), np.full(groups, -np.inf)
+        np.minimum.at(first, self.group, bucket)
+        np.maximum.at(last, self.group, bucket)
+        wide = np.flatnonzero(last - first > 1)
+        if not len(wide):
             return None
-        reached = np.ones(len(self.cells), np.bool_)
-        for group, places in self.of_group.items():
-            if max(places) - min(places) > 1:
-                heard = self.heard(group)
-                self.frontiers[group] = moved(self.frontiers.get(group, min(heard)), heard)
-                for bucket, place in places.items():
-                    reached[place] = bucket <= self.frontiers[group] + 1
-        return None if reached.all() else reached[cell]
+        reached = np.ones(len(bucket), np.bool_)
+        for group in wide.tolist():
+            own = np.flatnonzero(self.group == group)
+            heard = self.heard.part(own).by_bucket()
+            self.frontiers[group] = moved(self.frontiers.get(group, min(heard)), heard)
+            reached[own] = bucket[own] <= self.frontiers[group] + 1
+        return None if reached.all() else reached[number]
 
-    def groups(self) -> Ints:
-        """(cells,) the group of each cell."""
-        return np.array([group for group, _ in self.numbers], np.int64)
-
-    def greatest(self) -> Floats:
-        """(cells,) the greatest time of each."""
-        return np.array([cell.greatest for cell in self.cells])
-
-    def heard(self, group: int) -> dict[float, BucketStatistics]:
-        """What was heard of a group."""
-        return {bucket: self.cells[place] for bucket, place in self.of_group.get(group, {}).items()}
+    def by_group(self, groups: int) -> tuple[Ints, BucketColumns]:
+        """How many buckets each group has, and the buckets, group after group."""
+        return np.bincount(self.group, minlength=groups), self.heard.part(np.argsort(self.group, kind="stable"))

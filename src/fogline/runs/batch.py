@@ -26,29 +26,29 @@ from fogline.runs.spill import PIECES, spilled_files
 class Collected:
     """What a batch has reported."""
 
-    journals: list[pa.RecordBatch]  # packed
-    files: list[tuple[str, str]]  # kind, name: what is not in the journals, but for health
+    results: list[pa.RecordBatch]  # packed
+    files: list[tuple[str, str]]  # kind, name: what is not in the results, but for health
     rows: Counter[str]  # of each kind, in the files
-    health: list[pa.Table]  # what is not in the journals
+    health: list[pa.Table]  # what is not in the results
     queries: Counter[str] = field(default_factory=Counter)  # changes in the files by query, where these have names
     large: list[pa.Table] = field(default_factory=list)  # groups that are near their limit of state
     refused: list[pa.Table] = field(default_factory=list)  # of rejects in the files: the reason, and the query
 
     def __bool__(self) -> bool:
-        return bool(self.files or self.health or any(batch.num_rows for batch in self.journals))
+        return bool(self.files or self.health or any(batch.num_rows for batch in self.results))
 
 
-def from_packed(place: Folder, journals: list[pa.RecordBatch]) -> Collected:
-    """What packed journals hold, and the files that they name."""
-    files = spilled_files(journals)
+def from_packed(place: Folder, results: list[pa.RecordBatch]) -> Collected:
+    """What packed results hold, and the files that they name."""
+    files = spilled_files(results)
     health = [file_of(place, name).read() for kind, name in files if kind == HEALTH]
-    large = list(opened(journals, LARGE))
-    return collected(place, journals, [pair for pair in files if pair[0] != HEALTH], health, large)
+    large = list(opened(results, LARGE))
+    return collected(place, results, [pair for pair in files if pair[0] != HEALTH], health, large)
 
 
 def collected(
     place: Folder,
-    journals: list[pa.RecordBatch],
+    results: list[pa.RecordBatch],
     files: list[tuple[str, str]],
     health: list[pa.Table],
     large: list[pa.Table],
@@ -62,7 +62,7 @@ def collected(
             queries.update(file.read([QUERY])[QUERY].to_pylist())
         if kind == REJECTS:
             refused.append(file.read(_counted(file.schema_arrow)))
-    return Collected(journals, files, rows, health, queries, large, refused)
+    return Collected(results, files, rows, health, queries, large, refused)
 
 
 def _counted(schema: pa.Schema) -> list[str]:
@@ -79,7 +79,7 @@ def write_batch(
     remark: Callable[[str], None],
 ) -> None:
     """What was reported goes to every sink, and the status knows of it; unless a group is larger than it may be."""
-    parts = tables_of(found.journals, number, seconds, found.health)
+    parts = tables_of(found.results, number, seconds, found.health)
     full = alarms(output.config.limits, parts.get(HEALTH), found.large)
 
     def reported(kind: str) -> Reported:

@@ -1,6 +1,6 @@
 """How does a stream of files become a folder of changes in one process, without an engine beside it?
 
-`Embedded` does what `spark.running.Run` does, with the same stages and the same output folder. For each batch: its
+`Embedded` is the run, as `spark.running.Run` is on Spark: the same stages, the same output folder. For each batch: its
 rows are read, and from which files is written down; it is evaluated, its files are put into the output, and then its
 state is committed (`state.sqlite`). A batch that was interrupted is done again, from the state before it and the same
 files, and replaces what is there of it.
@@ -20,7 +20,7 @@ from fogline.files.settled import Layout
 from fogline.files.unread import Unread
 from fogline.output.folder import LocalFolder
 from fogline.pipeline.plans import Plans
-from fogline.pipeline.report import Journal
+from fogline.pipeline.report import BatchResult
 from fogline.runs.batch import from_packed, write_batch
 from fogline.runs.config import RunConfig, RunStatus, refuse_lost_batches, refuse_old_checkpoint
 from fogline.runs.embedded_state import EmbeddedState, Intent
@@ -62,7 +62,7 @@ class Embedded(StreamRun):
         files_per_batch: int | None = None,
         max_rows_per_batch: int | None = None,
         clock: str | None = None,
-    ) -> EmbeddedRun:
+    ) -> EmbeddedBatches:
         """Begin, or go on where an earlier run stopped. Without `follow` it ends when all files are read.
 
         A batch has at most so many files and rows; a file that has more goes on in the next one.
@@ -77,7 +77,7 @@ class Embedded(StreamRun):
         self.unread = Unread(self.config.stream, self.log, by_name=self.log.by_name)
         for text in self.unread.begin():
             self.remark(text)
-        return EmbeddedRun(self, self.layout, plan, self._opened, self.log, *self.sizes)
+        return EmbeddedBatches(self, self.layout, plan, self._opened, self.log, *self.sizes)
 
     def open(self) -> None:
         """The state of all stages, and the files that were taken."""
@@ -107,7 +107,7 @@ class Embedded(StreamRun):
 
     def finish(self, plan: Plans) -> None:
         """Do the batch that was begun and not finished, if there is one."""
-        EmbeddedRun(self, self.layout, plan, self._opened, self.log, *self.sizes).finish()
+        EmbeddedBatches(self, self.layout, plan, self._opened, self.log, *self.sizes).finish()
 
     @property
     def _opened(self) -> EmbeddedState:
@@ -120,7 +120,7 @@ class Embedded(StreamRun):
             self.remark(text)
 
 
-class EmbeddedRun:
+class EmbeddedBatches:
     """The batches of a run, one after another; called as a query of Spark's is."""
 
     def __init__(
@@ -254,10 +254,10 @@ class EmbeddedRun:
         if self.interrupted is None:
             self.state.begin(intent._replace(marks=self.reading.marks))
 
-    def _carried(self, journals: Iterable[Journal]) -> Iterator[pa.RecordBatch]:
-        """Packed journals; what is too much to be held lies in files."""
+    def _carried(self, results: Iterable[BatchResult]) -> Iterator[pa.RecordBatch]:
+        """Packed results; what is too much to be held lies in files."""
         carrier = Carrier(Spill(absolute(self.running.config.output), COLLECTED))
-        for journal in journals:
-            for frame in carrier.carry(journal):
+        for result in results:
+            for frame in carrier.carry(result):
                 yield pa.record_batch(frame, schema=_PACKED)
         carrier.close()

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from fogline.arrays import Floats
 from fogline.output.folder import LocalFolder
-from fogline.pipeline.decode import SLICE, Decoder, slices
+from fogline.pipeline.decode import SLICE, Decoder, slices, with_now
 from fogline.pipeline.loaded import row_bytes, size_of
 from fogline.pipeline.names import HEALTH
 from fogline.pipeline.plan import Plan
@@ -33,7 +33,7 @@ from fogline.pipeline.plans import Plans
 from fogline.rows.reader import life_of
 from fogline.rows.table import usual_table
 from fogline.runs.embedded_state import EmbeddedState
-from fogline.runs.evaluation import Evaluation, with_now
+from fogline.runs.evaluation import Evaluation
 from fogline.show import count_of, size_text
 
 _TOTAL = re.compile(r"MemTotal:\s+(\d+) kB")

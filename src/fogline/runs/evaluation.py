@@ -16,11 +16,11 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from fogline.pipeline.decode import NOW, asks_now
-from fogline.pipeline.exchange import BucketRows, GroupRows
+from fogline.pipeline.decode import with_now
+from fogline.pipeline.exchange import ArrivedRows, BucketRows, RowsByGroup
 from fogline.pipeline.loaded import LoadedGroup
 from fogline.pipeline.plans import Plans
-from fogline.pipeline.report import Journal
+from fogline.pipeline.report import BatchResult
 from fogline.pipeline.runner import Runners
 from fogline.pipeline.sensors import SensorStage
 from fogline.pipeline.shard import Shard
@@ -54,21 +54,19 @@ class Evaluation:
         """Whether a batch without rows would change something: the watermark has moved, and has reached a timer."""
         return self.watermark > self.before and self.state.checkpoint.is_due(self.watermark)
 
-    def take(self, rows: Iterable[pa.RecordBatch], now: int) -> Iterator[Journal]:
+    def take(self, rows: Iterable[pa.RecordBatch], now: int) -> Iterator[BatchResult]:
         """What is reported of the groups that rows or time have reached; `now`: the machine's clock.
 
         Shard after shard, in one order: a batch that is done again after a restart reports the same in the same places.
         """
-        watermark, come = self.watermark, dict[int, dict[KeyText, list[GroupRows]]]()
+        watermark, come = self.watermark, dict[int, list[RowsByGroup]]()
         for chunk in self._pruned(with_now(rows, self.plans, now)):
             for shard, query, groups in chunk.by_shard():
-                there = come.setdefault(shard, {})
-                for key, each in groups:
-                    there.setdefault(key, []).append(of_query(chunk.shared, query.plan, each))
+                come.setdefault(shard, []).append(of_query(chunk.shared, query.plan, groups))
             self.watermark = max(self.watermark, chunk.event or 0)
         due = {int(shard) for shard, _ in self.state.checkpoint.due(watermark)}
         for number in sorted({*come, *due}):
-            yield from self._step(number, come.pop(number, {}), watermark)
+            yield from self._step(number, ArrivedRows(come.pop(number, ())), watermark)
         if (watermark, self.watermark) != (self.before, watermark):
             self.state.own.put(_WATERMARK, "", 0, json.dumps([watermark, self.watermark]).encode())
         self.before = watermark
@@ -94,7 +92,7 @@ class Evaluation:
         """What is kept of a shard."""
         return self.state.checkpoint.shard(f"shard {shard}")
 
-    def _step(self, number: int, come: Mapping[KeyText, list[GroupRows]], watermark: int) -> Iterator[Journal]:
+    def _step(self, number: int, come: ArrivedRows, watermark: int) -> Iterator[BatchResult]:
         """Rows reach the groups of a shard, then time does."""
         shard = Shard(self.runners.of_shard(number), self.store_of(number))
         if come:
@@ -102,19 +100,18 @@ class Evaluation:
                 yield self.runners.named(number, report)
         self._hear(number, come, shard.frontiers)
         if shard.index.timer is not None and shard.index.timer <= watermark:
-            for report in shard.take({}, watermark):
+            for report in shard.take(ArrivedRows(), watermark):
                 yield self.runners.named(number, report)
         before, timer = shard.finish()
         if timer != before:
             self.state.checkpoint.set_timer(str(number), "", timer)
 
-    def _hear(self, number: int, come: Mapping[KeyText, list[GroupRows]], frontiers: Mapping[KeyText, float]) -> None:
+    def _hear(self, number: int, come: ArrivedRows, frontiers: Mapping[KeyText, float]) -> None:
         """The watermark follows the pairs of small slices, but for rows that are held: see `watermark.Farthest`."""
         name, plan = self.plans.of_shard(number)
         before = then = self.farthest.get(name or "", Farthest())
-        for key, some in come.items():
-            pairs = [pair for each in some for pair in each.pairs]
-            if not pairs or key not in frontiers:
+        for key, pairs in come.pairs().items():
+            if key not in frontiers:
                 continue
             reach = frontiers[key] + 1 if plan.ahead < math.inf else math.inf
             newest, own = np.array([each.newest for each in pairs]), zlib.crc32(key.encode())
@@ -125,11 +122,3 @@ class Evaluation:
             self.farthest[name or ""] = then
             self.state.own.put(_PAIRS, name or "", 0, json.dumps(then.to_plain()).encode())
             self.watermark = max(self.watermark, event(plan.kind, then.clock - plan.lateness) or 0)
-
-
-def with_now(rows: Iterable[pa.RecordBatch], plans: Plans, now: int) -> Iterable[pa.RecordBatch]:
-    """The rows with the machine's clock, if they are compared with it."""
-    if not asks_now(plans):
-        return rows
-    kind = pa.timestamp("us", "UTC")
-    return (each.append_column(NOW, pa.repeat(pa.scalar(now, kind), each.num_rows)) for each in rows)

@@ -27,7 +27,7 @@ _COUNTERS = ("missing", "outside", "reasons")
 
 
 @dataclass(slots=True)
-class Census:
+class Profile:
     """What was found. Each row is counted once: it removes its id, is rejected, is complete or has gaps."""
 
     rows: int = 0
@@ -57,16 +57,16 @@ class Census:
         return {name: getattr(self, name) for name in (*_SUMS, *_COUNTERS, "examples")}
 
 
-def counted(plan: Plan, batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
-    """The census of one partition, as plain values."""
-    out, decoder = Census(), Decoder(plan)
+def profiled(plan: Plan, batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
+    """The profile of one partition, as plain values."""
+    out, decoder = Profile(), Decoder(plan)
     for each in slices(batches, SLICE):
         screening, piece = Screening(plan, imputes=not plan.query.carry), decoder.decode(each)
         removes = piece.rows.removals()
         if removes.any():  # of these nothing but name and time is looked at
             piece = decoder.decode(each.filter(pa.array(~removes)))
         screening.take(piece)
-        rejects = [each for counts in screening.counts for each in counts.rejects]
+        rejects = [each for some in screening.rejects.values() for each in some]
         taken = np.ones(len(piece.rows.raw), np.bool_)
         taken[list(piece.rows.refused)] = False
         if plan.query.latest:  # the same row again changes nothing

@@ -1,9 +1,9 @@
-"""How does a journal leave the worker that made it, however large it is?
+"""How does a result leave the worker that made it, however large it is?
 
 In pieces: tables are cut so that no value that an engine carries is larger than some megabytes. What a task reports
 beyond its share of what the driver collects does not go through the driver at all: the worker writes it into a file of
 the output folder, one for each kind, and reports only its name. The file counts when the driver gives it its place
-(`fogline.runs.config`); a task that failed leaves files whose names are never reported.
+(`output.folder_sink`); a task that failed leaves files whose names are never reported.
 
 Whatever follows the first table of a task that went into a file goes there too, so that files come after what is
 carried, and changes of one group stay in their order.
@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from fogline.output.files import CHECKED
 from fogline.output.folder import to_disk
 from fogline.pipeline.limits import LARGE
-from fogline.pipeline.report import Journal
+from fogline.pipeline.report import BatchResult
 from fogline.saved import table_as_bytes
 
 PIECE = 8 * 2**20  # bytes of one value that an engine carries, about
@@ -50,8 +50,8 @@ class Carrier:
         self.token = uuid4().hex
         self.writers: dict[str, Any] = {}
 
-    def carry(self, report: Journal) -> Iterator[dict[str, list[object]]]:
-        """A journal as frames of columns: kind, part. None is much larger than a piece."""
+    def carry(self, report: BatchResult) -> Iterator[dict[str, list[object]]]:
+        """A result as frames of columns: kind, part. None is much larger than a piece."""
         frame: dict[str, list[object]] = {"kind": [], "part": []}
         size = 0
         for kind, part in self._parts(report):
@@ -64,7 +64,7 @@ class Carrier:
         if size:
             yield frame
 
-    def _parts(self, report: Journal) -> Iterator[tuple[str, bytes]]:
+    def _parts(self, report: BatchResult) -> Iterator[tuple[str, bytes]]:
         for kind, table in cut(report, PIECE):
             beside = kind == LARGE  # few rows, and the driver wants them
             if (
@@ -95,8 +95,8 @@ class Carrier:
         self.writers = {}
 
 
-def cut(report: Journal, most: int) -> Iterator[tuple[str, pa.Table]]:
-    """The same journal, its tables in pieces of about so many bytes at most."""
+def cut(report: BatchResult, most: int) -> Iterator[tuple[str, pa.Table]]:
+    """The same result, its tables in pieces of about so many bytes at most."""
     for kind, table in report:
         if table.num_rows == 1:  # as of most groups' health: it is quicker not to ask how large it is
             yield kind, table
@@ -107,7 +107,7 @@ def cut(report: Journal, most: int) -> Iterator[tuple[str, pa.Table]]:
 
 
 def spilled_files(batches: Iterable[pa.RecordBatch]) -> list[tuple[str, str]]:
-    """The files that packed journals name, with their kinds."""
+    """The files that packed results name, with their kinds."""
     return [
         tuple(json.loads(part.as_py()))
         for batch in batches

@@ -27,14 +27,13 @@ from fogline.files.writing import check_output
 from fogline.pipeline.decode import NOW
 from fogline.queries import Asked
 from fogline.query import Query
-from fogline.runs.taken import ROWS
+from fogline.runs.taken import BATCH, ROWS
 from fogline.spark.errors import plainly
 from fogline.spark.hadoop import HadoopFolder
 from fogline.spark.partitions import AT_LEAST, running
 
 Read = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Limit = tuple[str, int]  # an option of Spark's source
-BATCH = 256 * 2**20  # bytes of files in one micro-batch, at most
 ROUGH = 100  # bytes of a row, where nothing shows it
 NO_AGE = "36500d"  # by default Spark skips, without a word, files that are a week older than the newest
 _BINARY = "path string, modificationTime timestamp, length long, content binary"

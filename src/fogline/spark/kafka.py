@@ -7,8 +7,8 @@ that, a remark. The driver asks through the client that comes with Spark's conne
 Spark's own source gives messages as bytes. The task that gets them parses the values with `fogline.files.messages`, as
 lines of files are parsed, so that no message stops the stream.
 
-Rows of a partition that lags come late where other partitions have moved the clock on. They are counted (`late`). Where
-lateness is 0 that is stated once, with the lateness by which no row of the newest batches would have been late.
+Rows of a partition that lags come late where other partitions have moved the clock on. They are counted (`late`), and
+where lateness is 0 that is stated once.
 """
 
 from __future__ import annotations
@@ -16,11 +16,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import redirect_stdout
-from dataclasses import replace
 from io import StringIO
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from py4j.protocol import Py4JJavaError
@@ -29,15 +27,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.avro.functions import from_avro
 
 from fogline.errors import FoglineError
-from fogline.files.blocks import LINE
 from fogline.files.messages import MessageReader, Messages
 from fogline.files.settled import Layout
 from fogline.kafka.client import EARLIEST, LATEST, Address, Config, TopicOptions, for_java
 from fogline.kafka.topic import HEADERS, PREFIX, asked_beside, layout_of_topic
 from fogline.pipeline.decode import NOW
 from fogline.pipeline.names import CHECKPOINT
-from fogline.rows.cells import is_text
-from fogline.rows.clock import CLOCKS, read_times
 from fogline.runs.config import Output, RunStatus
 from fogline.spark.errors import plainly
 from fogline.spark.files import Read
@@ -46,10 +41,8 @@ Offsets = dict[int, int]  # by partition
 Bounds = dict[int, tuple[int, int]]  # by partition: the first offset that is there, and the next to come
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 SECONDS = 10  # for an answer of the brokers
-BATCHES = 4  # whose times are read once more, where partitions run apart
 _FOLDER = f"{CHECKPOINT}/offsets"
 _COMMITTED = {"isolation.level": "read_committed"}  # what a producer has taken back is no row
-_SECOND = 1e6  # microseconds
 
 
 def known_batches(output: Output) -> list[int]:
@@ -222,105 +215,6 @@ def in_words(causes: list[str], address: Address) -> FoglineError:
     return FoglineError(why)
 
 
-class PartitionsApart:
-    """Do the partitions of a topic run apart in a run whose lateness is 0, and how much lateness would have sufficed?
-
-    As much as times of the newest batches lie behind the newest time of the batches before; for that the times of these
-    batches are read once more.
-    """
-
-    def __init__(
-        self, spark: SparkSession, output: Output, address: Address, options: TopicOptions, layout: Layout
-    ) -> None:
-        self.spark, self.output, self.address, self.options, self.layout = spark, output, address, options, layout
-        self.stated = False
-
-    def look(self, status: RunStatus) -> list[str]:
-        """A sentence, the first time that rows are late and there are several partitions."""
-        if self.stated or not status.late:
-            return []
-        numbers = known_batches(self.output)[-BATCHES - 1 :]
-        ends = [found for each in numbers if (found := offsets_of(self.output, each, self.address.topic)) is not None]
-        if len(ends) < 2 or len(ends[-1]) < 2:
-            return []
-        self.stated = True
-        try:
-            length = needed(self._times(ends))
-        except FoglineError:  # such as messages that are gone by now: the figure is a help, no more
-            length = 0.0
-        name = self.layout.roles.times[0]
-        enough = f"; for the newest batches {_length(length, self._kind(name))} would have sufficed" if length else ""
-        return [
-            f"{status.late:,} rows came late, and the clock waits for none: the {len(ends[-1])} partitions of topic "
-            f"{self.address.topic!r} run apart. State how long to wait with --lateness{enough}."
-        ]
-
-    def _kind(self, name: str) -> pa.DataType:
-        kind = self.layout.columns.field(name).type
-        return CLOCKS[self.layout.clock] if is_text(kind) else kind
-
-    def _times(self, ends: list[Offsets]) -> list[tuple[float, float]]:
-        """The least and the greatest time of each batch that lies between two of these ends."""
-        name = self.layout.roles.times[0]
-        kind = self._kind(name)
-        narrow = replace(self.layout, columns=pa.schema([self.layout.columns.field(name)]))
-        read = reader(narrow, self.address)
-
-        def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                for rows in read([batch]):
-                    yield _extremes(rows, batch, read_times(rows[name], name, kind).value, ends)
-
-        first = {partition: ends[0].get(partition, 0) for partition in ends[-1]}
-        given = {
-            "startingOffsets": json.dumps({self.address.topic: first}),
-            "endingOffsets": json.dumps({self.address.topic: ends[-1]}),
-        }
-        df = messages(self.spark.read, self.address, self.options, narrow, given)
-        with plainly():
-            found = df.mapInArrow(look, "batch long, least double, most double").toArrow().to_pylist()
-        return [_joined(each for each in found if each["batch"] == k) for k in range(len(ends) - 1)]
-
-
-def _extremes(rows: pa.RecordBatch, batch: pa.RecordBatch, times: Any, ends: list[Offsets]) -> pa.RecordBatch:
-    """The least and the greatest time of the rows, all of one partition, by the batch to which they belonged."""
-    partition = batch["partition"][0].as_py()
-    borders = [each.get(partition, 0) for each in ends[1:]]
-    of_batch = np.searchsorted(borders, rows[LINE].to_numpy(), "right")
-    found = []
-    for k in np.unique(of_batch).tolist():
-        some = times[of_batch == k]
-        some = some[np.isfinite(some)]
-        found += [(k, some.min(), some.max())] if len(some) else []
-    columns = [list(each) for each in zip(*found, strict=True)] or [[], [], []]
-    kinds = pa.int64(), pa.float64(), pa.float64()
-    arrays = [pa.array(each, kind) for each, kind in zip(columns, kinds, strict=True)]
-    return pa.record_batch(arrays, ["batch", "least", "most"])
-
-
-def _joined(found: Iterable[dict[str, Any]]) -> tuple[float, float]:
-    some = list(found)
-    return min((each["least"] for each in some), default=np.inf), max((each["most"] for each in some), default=-np.inf)
-
-
-def needed(batches: list[tuple[float, float]]) -> float:
-    """How far times of a batch lie behind the newest of the batches before, at most.
-
-    >>> needed([(0, 10), (4, 12), (11, 20)])
-    6
-    """
-    newest, found = -np.inf, 0.0
-    for least, most in batches:
-        found = max(found, newest - least) if np.isfinite(newest) and np.isfinite(least) else found
-        newest = max(newest, most)
-    return found
-
-
-def _length(found: float, kind: pa.DataType) -> str:
-    """A length of time as --lateness takes it."""
-    return f"'{int(np.ceil(found / _SECOND))} seconds'" if pa.types.is_timestamp(kind) else f"{np.ceil(found):g}"
-
-
 class Topic:
     """A topic that a run reads."""
 
@@ -328,7 +222,7 @@ class Topic:
         self.spark, self.output = spark, output
         self.address = Address.of(output.config.stream)
         self.options: TopicOptions = output.config.topic or TopicOptions()
-        self.apart: PartitionsApart | None = None
+        self.stated = output.config.lateness not in (0, "0")  # that partitions run apart
 
     def settle(self, clock: str | None) -> Layout:
         """How messages are read: as the query and the repository's rules ask for it."""
@@ -357,7 +251,7 @@ class Topic:
 
     def stream(self, layout: Layout) -> DataFrame:
         """The messages as they come."""
-        options, config = self.options, self.output.config
+        options = self.options
         starting = ("startingOffsets", options.starting)
         if options.starting not in (EARLIEST, LATEST):
             starting = ("startingTimestamp", options.starting)
@@ -366,14 +260,21 @@ class Topic:
             "maxOffsetsPerTrigger": str(options.per_batch),
             "failOnDataLoss": str(not options.accept_loss).lower(),
         }
-        df = messages(self.spark.readStream, self.address, options, layout, given)
-        if config.lateness in (0, "0"):
-            self.apart = PartitionsApart(self.spark, self.output, self.address, options, layout)
-        return df
+        return messages(self.spark.readStream, self.address, options, layout, given)
 
     def look(self, status: RunStatus) -> list[str]:
-        """A sentence, once, if partitions run apart."""
-        return [] if self.apart is None else self.apart.look(status)
+        """A sentence, the first time that rows of several partitions are late and the clock waits for none."""
+        if self.stated or not status.late:
+            return []
+        numbers = known_batches(self.output)
+        ends = offsets_of(self.output, numbers[-1], self.address.topic) if numbers else None
+        if ends is None or len(ends) < 2:
+            return []
+        self.stated = True
+        return [
+            f"{status.late:,} rows came late, and the clock waits for none: the {len(ends)} partitions of topic "
+            f"{self.address.topic!r} run apart. State how long to wait with --lateness."
+        ]
 
 
 def must_have_connector(spark: SparkSession) -> None:

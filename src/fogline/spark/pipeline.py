@@ -36,7 +36,7 @@ from fogline.pipeline.shard import once
 from fogline.queries import Asked, asked_of
 from fogline.query import Query
 from fogline.repository.repository import Repository, must_be_repository
-from fogline.runs.profile import Census, counted
+from fogline.runs.profile import Profile, profiled
 from fogline.runs.spill import Carrier, Spill
 from fogline.saved import table_as_bytes, table_from_bytes
 from fogline.spark.files import Read, reader
@@ -55,7 +55,7 @@ from fogline.state.store import MemoryStore, StateStore
 
 _GROUPS = "shard int, rows binary, event timestamp"
 _BUCKETS = "bucket int, rows binary"
-_JOURNAL = "kind string, part binary"
+_RESULT = "kind string, part binary"
 
 P = TypeVar("P")  # a plan, or plans
 Stage = Callable[[P, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -108,7 +108,7 @@ def watch(
         for table in stages.opened(batches, CHANGES):
             yield from table.to_batches()
 
-    return journal(df, plans).mapInArrow(changes, from_arrow_schema(schema_of(plans, CHANGES), True))
+    return results(df, plans).mapInArrow(changes, from_arrow_schema(schema_of(plans, CHANGES), True))
 
 
 def must_hold_numbers(df: DataFrame, asked: Asked) -> None:
@@ -122,7 +122,7 @@ def must_hold_numbers(df: DataFrame, asked: Asked) -> None:
             )
 
 
-def journal(df: DataFrame, plans: Plans, spill: Spill | None = None, read: Read | None = None) -> DataFrame:
+def results(df: DataFrame, plans: Plans, spill: Spill | None = None, read: Read | None = None) -> DataFrame:
     """Changes, rejects and health in one pass, packed: `kind`, and `part`, a table that `pipeline.stages.opened` opens.
 
     `read` makes rows of what the DataFrame holds, such as paths of files; None: it holds rows.
@@ -130,13 +130,13 @@ def journal(df: DataFrame, plans: Plans, spill: Spill | None = None, read: Read 
     Of a stream: what is too much to be carried goes where `spill` points, see `runs.spill`.
     """
     if not df.isStreaming:
-        return _pruned(df, plans, read).groupBy("shard").applyInArrow(_at_the_end(plans), _JOURNAL)
+        return _pruned(df, plans, read).groupBy("shard").applyInArrow(_at_the_end(plans), _RESULT)
     must_keep_streams(df.sparkSession)
     warn_once(df.sparkSession)
     # The projection takes the event time away from the operator that follows: the watermark moves its timers, but there
     # is no column left by which it could drop late rows.
     keyed = _pruned(df, plans, read).withWatermark("event", "0 seconds").drop("event").groupBy("shard")
-    return keyed.transformWithStateInPandas(ShardProcessor(plans, spill), _JOURNAL, "Update", "EventTime")
+    return keyed.transformWithStateInPandas(ShardProcessor(plans, spill), _RESULT, "Update", "EventTime")
 
 
 def _pruned(df: DataFrame, plans: Plans, read: Read | None) -> DataFrame:
@@ -293,10 +293,10 @@ class ImputeProcessor(SensorProcessor):
 
 # --- Profile ----------------------------------------------------------------------------------------------------------
 #
-# Does a DataFrame fit its query and repository? The census of `fogline.pipeline`, counted by Spark tasks.
+# Does a DataFrame fit its query and repository? The profile of `fogline.pipeline`, profiled by Spark tasks.
 
 
-def census(
+def profile(
     df: DataFrame,
     query: Query,
     repository: Repository | None = None,
@@ -305,7 +305,7 @@ def census(
     ahead: Any = "auto",
     clock: str | None = None,
     layout: Layout | None = None,
-) -> Census:
+) -> Profile:
     """Read everything and count. What cannot be read at all is an error, as it would be for `watch`.
 
     `layout`: the DataFrame holds paths of files, which are read like this.
@@ -320,10 +320,10 @@ def census(
 
     def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pylist(
-            [{"found": json.dumps(counted(plan, batches if read is None else read(batches)))}]
+            [{"found": json.dumps(profiled(plan, batches if read is None else read(batches)))}]
         )
 
-    total = Census(absent=[name for name in plan.extra if name not in names])
+    total = Profile(absent=[name for name in plan.extra if name not in names])
     for row in with_now(df, plans).mapInArrow(count, "found string").collect():
         total.add(json.loads(row["found"]))
     return total

@@ -19,12 +19,11 @@ from fogline.spark.partitions import bucket_labels
 from fogline.spark.workers import allow_threads
 
 if TYPE_CHECKING:
-    from fogline.pipeline.exchange import BucketRows, GroupRows
+    from fogline.pipeline.exchange import ArrivedRows, BucketRows
     from fogline.pipeline.plans import Plans
     from fogline.pipeline.runner import Runners
     from fogline.pipeline.sensors import SensorStage
     from fogline.pipeline.stages import Pruned
-    from fogline.rows.names import KeyText
     from fogline.runs.spill import Carrier, Spill
 
 
@@ -136,7 +135,9 @@ class ShardProcessor(StatefulProcessor):
         yield from self._take(shard, come, None)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
-        yield from self._take(self.shards[int(key[0])], {}, timerValues.getCurrentWatermarkInMs())
+        from fogline.pipeline.exchange import ArrivedRows
+
+        yield from self._take(self.shards[int(key[0])], ArrivedRows(), timerValues.getCurrentWatermarkInMs())
 
     def close(self) -> None:
         """Files that were too much to be carried are whole."""
@@ -151,7 +152,7 @@ class ShardProcessor(StatefulProcessor):
         allow_threads()
         return Runners(plans), Carrier(spill)
 
-    def _take(self, number: int, come: dict[KeyText, list[GroupRows]], watermark: int | None) -> Iterator[Any]:
+    def _take(self, number: int, come: ArrivedRows, watermark: int | None) -> Iterator[Any]:
         from fogline.pipeline.shard import Shard
 
         self.made = self.made or self._make()
@@ -188,17 +189,14 @@ def packed_groups(plans: Plans, chunk: Pruned) -> pa.RecordBatch:
     return pa.record_batch(columns, ["shard", "rows", "event"])
 
 
-def group_rows(plans: Plans, shard: int, packed: Iterable[Any]) -> dict[KeyText, list[GroupRows]]:
+def group_rows(plans: Plans, shard: int, packed: Iterable[Any]) -> ArrivedRows:
     """The rows of a shard's groups again."""
-    from fogline.pipeline.exchange import unpack_groups
+    from fogline.pipeline.exchange import ArrivedRows, unpack_groups
     from fogline.pipeline.stages import of_query
 
     name, plan = plans.of_shard(shard)
-    shared, come = plans.shared_by_name[name], dict[str, list["GroupRows"]]()
-    for each in packed:
-        for key, rows in unpack_groups(plan, bytes(each)):
-            come.setdefault(key, []).append(of_query(shared, plan, rows))
-    return come
+    shared = plans.shared_by_name[name]
+    return ArrivedRows(of_query(shared, plan, unpack_groups(plan, bytes(each))) for each in packed)
 
 
 def packed_bucket(plans: Plans, bucket: int, rows: BucketRows) -> pa.RecordBatch:

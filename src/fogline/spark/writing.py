@@ -38,7 +38,7 @@ from fogline.spark.connect import must_have_jvm
 from fogline.spark.files import Read
 from fogline.spark.hadoop import folder
 from fogline.spark.partitions import PARTITIONS
-from fogline.spark.pipeline import journal
+from fogline.spark.pipeline import results
 from fogline.spark.preflight import preflight
 from fogline.spark.session import starting_a_query
 
@@ -68,7 +68,7 @@ def collect_through_files(batch: DataFrame, place: Folder, root: str, most: int)
 
 
 def _packed(place: Folder, names: Iterable[str]) -> Iterator[pa.RecordBatch]:
-    """The packed journals in files that Spark wrote, a few at a time."""
+    """The packed results in files that Spark wrote, a few at a time."""
     for name in names:
         yield from file_of(place, name).iter_batches(batch_size=FEW)
 
@@ -148,7 +148,7 @@ class SparkRun(StreamRun):
     def _started(self, plan: Plans, trigger: dict[str, Any]) -> StreamingQuery:
         count = None if plan.shards > 1 or plan.deals else 1
         with starting_a_query(self.spark, count):  # one group needs no more than one state store
-            report = journal(self.source, plan, self._spill(count), self.read)
+            report = results(self.source, plan, self._spill(count), self.read)
             writer = report.writeStream.foreachBatch(self._write).queryName("fogline")
             return writer.option("checkpointLocation", f"{self.root}/{CHECKPOINT}").trigger(**trigger).start()
 

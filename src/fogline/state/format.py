@@ -10,17 +10,14 @@ What lies beside a state, under the same key, is a value alone: the state knows 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, Self, TypeVar
 
 import pyarrow as pa
 
 from fogline.errors import SnapshotError, other_format
 from fogline.saved import Arrays, pack, unpack
 
-if TYPE_CHECKING:
-    from fogline.pipeline.plan import Plan
-
-MAGIC = b"FOGSTATE\x03"  # the last byte is the version of the format
+MAGIC = b"FOGSTATE\x04"  # the last byte is the version of the format
 WAY_OUT = "Go on with the old one, or begin with a new checkpoint (and a new output)."
 
 _CODEC = pa.Codec("zstd", 1)  # to a quarter, in a tenth of the time that the engine takes to carry the rest
@@ -28,18 +25,37 @@ _DENSEST = 65_536  # how many bytes one that is compressed can stand for, at the
 _DIGEST = slice(len(MAGIC), len(MAGIC) + 16)
 
 
-def to_state(plan: Plan, header: Mapping[str, Any], arrays: Arrays) -> bytes:
+class Owner(Protocol):
+    """Whose a state is: a plan of a query."""
+
+    @property
+    def digest(self) -> bytes:
+        """What state of this plan begins with: 16 bytes."""
+
+    @property
+    def described(self) -> Mapping[str, str]:
+        """What makes it this plan, for people."""
+
+    @property
+    def formers_by_digest(self) -> Mapping[bytes, Self]:
+        """The plans that the run had before."""
+
+
+P = TypeVar("P", bound=Owner)
+
+
+def to_state(plan: Owner, header: Mapping[str, Any], arrays: Arrays) -> bytes:
     """What is kept between calls, as one bytes object."""
     return MAGIC + plan.digest + to_value({**header, "plan": plan.described}, arrays)
 
 
-def saved_by(plan: Plan, saved: bytes) -> Plan:
+def saved_by(plan: P, saved: bytes) -> P:
     """The plan that a state was saved with: this one, or this one with a repository that the run had before."""
     digest = bytes(saved[_DIGEST])
     return plan if digest == plan.digest else plan.formers_by_digest.get(digest, plan)
 
 
-def from_state(plan: Plan, saved: bytes, what: str) -> tuple[dict[str, Any], Arrays]:
+def from_state(plan: Owner, saved: bytes, what: str) -> tuple[dict[str, Any], Arrays]:
     """The inverse of `to_state`, for the plan that it was saved with and no other."""
     if saved[: len(MAGIC) - 1] != MAGIC[:-1] or len(saved) < _DIGEST.stop:
         raise SnapshotError(f"this is no {what}, or a part of one: the checkpoint is damaged. Put back a good copy.")

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 import fogline as fl
 from fogline.pipeline.plan import make_plan
-from fogline.runs.profile import counted
+from fogline.runs.profile import profiled
 
 
 def test_removals_are_counted_and_lack_nothing_and_a_row_may_come_again():
@@ -22,7 +22,7 @@ def test_removals_are_counted_and_lack_nothing_and_a_row_may_come_again():
             "a": [1.0, 1.0, 1.0, None, None, 2.0],
         }
     )
-    found = counted(make_plan(query, rows.schema), rows.to_batches())
+    found = profiled(make_plan(query, rows.schema), rows.to_batches())
     assert (found["rows"], found["removals"], found["rejected"], found["missing"]["a"]) == (6, 1, 2, 0)
     assert found["complete"] == 3
     assert sorted(reason[:9] for reason in found["reasons"]) == ["the id 'i", "the versi"]

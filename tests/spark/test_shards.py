@@ -7,13 +7,14 @@ from typing import Any
 import pyarrow as pa
 
 import fogline as fl
+from fogline.pipeline.exchange import RowsByGroup
 from fogline.pipeline.plan import Plan, make_plan
 from fogline.pipeline.plans import Plans
 from fogline.pipeline.stages import Pruned
 from fogline.pipeline.watermark import event
 from fogline.saved import table_from_bytes
 from fogline.spark.processors import ShardProcessor, packed_groups
-from tests.flow.test_shelf import parcels
+from tests.flow.test_shard import group_rows
 
 SIMPLE = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime=10, by=["g"])
 SCHEMA = pa.schema([("id", pa.string()), ("g", pa.string()), ("t", pa.int64()), ("a", pa.float64())])
@@ -82,9 +83,9 @@ def handed(plan: Plan, handle: Handle, *rows: Any) -> list[tuple[Any, ...]]:
     """One micro-batch for a worker that begins anew."""
     processor = ShardProcessor(Plans.alone(plan))
     processor.init(handle)
-    some = [(key, each) for key, several in parcels(plan, *rows).items() for each in several]
+    some = [(key, each) for key, several in group_rows(plan, *rows).items() for each in several]
     plans = Plans.alone(plan)
-    packed = packed_groups(plans, Pruned(plans.shared[0], some))["rows"].to_pylist()
+    packed = packed_groups(plans, Pruned(plans.shared[0], RowsByGroup.of(plan, some)))["rows"].to_pylist()
     out = changes(list(processor.handleInputRows((0,), [{"rows": packed}], None)))
     processor.close()
     return out

@@ -16,10 +16,10 @@ from fogline.engine.group import WindowGroup
 from fogline.errors import SnapshotError
 from fogline.pipeline import loaded as cache
 from fogline.pipeline import shard
-from fogline.pipeline.exchange import GroupRows, pack_groups
+from fogline.pipeline.exchange import GroupRows, RowsByGroup, pack_groups
 from fogline.pipeline.plan import make_plan
 from fogline.pipeline.plans import Plans
-from fogline.pipeline.report import COUNTERS, Journal
+from fogline.pipeline.report import COUNTERS, BatchResult
 from fogline.pipeline.shard import opened
 from fogline.pipeline.watermark import event
 from fogline.saved import table_from_bytes
@@ -68,7 +68,7 @@ def drives(draw, groups: int = 2, lateness: bool = False, window: str | None = N
     return stream, pieces, hold, draw(st.integers(1, 6)), draw(st.integers(1, 9))
 
 
-def flush(engine: Engine) -> Journal:
+def flush(engine: Engine) -> BatchResult:
     """Time goes on until nothing waits and nothing can expire."""
     engine.newest = event(engine.plan.kind, 1e9)
     return engine.batch([])
@@ -79,7 +79,7 @@ def flush(engine: Engine) -> Journal:
 def test_netted_per_tick_the_changes_do_not_depend_on_the_cut(drive):
     stream, pieces, hold, slice_rows, chunk_rows = drive
     plan = plan_of(stream, pieces[0][0].schema, lateness=hold, idle=0)
-    engine, journal = Engine(plan, slice_rows, chunk_rows), Journal()
+    engine, journal = Engine(plan, slice_rows, chunk_rows), BatchResult()
     for partitions in pieces:
         journal += engine.batch(partitions)
     journal += flush(engine)
@@ -136,7 +136,7 @@ SIMPLE = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime=10)
 SCHEMA = pa.schema([("id", pa.string()), ("t", pa.int64()), ("a", pa.float64())])
 
 
-def parcels(plan, *rows: tuple) -> list[GroupRows]:
+def group_rows(plan, *rows: tuple) -> list[GroupRows]:
     """What screening makes of a few rows."""
     table = pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA)
     return [each for some in pruned_rows(plan, table).values() for each in some]
@@ -148,10 +148,10 @@ def reported(outcome: Taken, kind: str = "changes") -> list[dict]:
 
 def test_a_row_ahead_of_the_clock_waits_for_it():
     plan = make_plan(SIMPLE, SCHEMA, lateness=5, idle=0)
-    first = take(plan, "[]", None, parcels(plan, ("a", 3, 1.0), ("b", 8, 2.0)))
+    first = take(plan, "[]", None, group_rows(plan, ("a", 3, 1.0), ("b", 8, 2.0)))
     assert [row["id"] for row in reported(first)] == ["a"]
     assert first.timer == event(plan.kind, 8)
-    then = take(plan, "[]", first.state, parcels(plan, ("c", 6, 9.0)))
+    then = take(plan, "[]", first.state, group_rows(plan, ("c", 6, 9.0)))
     assert not reported(then)  # the clock stands at 3 still
     moved = take(plan, "[]", then.state, watermark=event(plan.kind, 7))
     assert [(row["time"], row["id"], row["change"]) for row in reported(moved)] == [
@@ -162,14 +162,14 @@ def test_a_row_ahead_of_the_clock_waits_for_it():
     again = take(plan, "[]", first.state, [], end=True).state
     assert again is not None
     assert again.values == first.state.values
-    rest = take(plan, "[]", then.state, parcels(plan, ("d", 9, 0.0)), end=True)
+    rest = take(plan, "[]", then.state, group_rows(plan, ("d", 9, 0.0)), end=True)
     assert {row["time"] for row in reported(rest)} <= {6, 8, 9}
 
 
 def test_health_counts_each_row_once():
     plan = make_plan(SIMPLE, SCHEMA, every="batch")
     rows = [("a", 3, 1.0), ("b", 3, 2.0), ("c", 4, 5.0), ("a", 3, 7.0), (None, 3, 1.0), ("d", 4, None)]
-    taken = take(plan, "[]", None, parcels(plan, *rows))
+    taken = take(plan, "[]", None, group_rows(plan, *rows))
     [health] = reported(taken, "health")
     assert {name: health[name] for name in COUNTERS} == {
         "rows": 6, "rejected": 3, "held": 0, "released": 0, "late": 0, "expired": 0, "outside_limits": 0,
@@ -182,8 +182,8 @@ def test_health_counts_each_row_once():
 
 def test_a_duplicate_that_only_the_state_can_know_is_rejected_there():
     plan = make_plan(SIMPLE, SCHEMA)
-    first = take(plan, "[]", None, parcels(plan, ("a", 3, 1.0)))
-    again = take(plan, "[]", first.state, parcels(plan, ("a", 3, 1.0)))
+    first = take(plan, "[]", None, group_rows(plan, ("a", 3, 1.0)))
+    again = take(plan, "[]", first.state, group_rows(plan, ("a", 3, 1.0)))
     assert [(row["row"], row["reason"]) for row in reported(again, "rejects")] == [
         ('{"id": "a", "t": 3, "a": 1.0}', "a row with this id and time is there already")
     ]
@@ -192,52 +192,52 @@ def test_a_duplicate_that_only_the_state_can_know_is_rejected_there():
 
 def test_the_state_of_another_query_is_refused():
     plan = make_plan(SIMPLE, SCHEMA)
-    state = take(plan, "[]", None, parcels(plan, ("a", 3, 1.0))).state
+    state = take(plan, "[]", None, group_rows(plan, ("a", 3, 1.0))).state
     other = make_plan(fl.Query(attributes={"a": "min"}, id="id", time="t", lifetime=10), SCHEMA)
     with pytest.raises(SnapshotError, match="another query"):
-        take(other, "[]", state, parcels(plan, ("b", 4, 1.0)))
+        take(other, "[]", state, group_rows(plan, ("b", 4, 1.0)))
 
 
 def test_the_state_of_another_version_is_refused_by_name():
     plan = make_plan(SIMPLE, SCHEMA)
-    store = take(plan, "[]", None, parcels(plan, ("a", 3, 1.0))).state
+    store = take(plan, "[]", None, group_rows(plan, ("a", 3, 1.0))).state
     assert store is not None
     state = store.values["groups", "", 0]
     for other, words in (
-        (state[:8] + b"\x02" + state[9:], r"has format 2; .* reads 3\. It was written by an older Fogline: go on with"),
-        (state[:8] + b"\x09" + state[9:], r"has format 9; .* reads 3\. It was written by a newer Fogline: install"),
-        (b"", "this is no page of groups"),
-        (state[:20], "this is no page of groups"),
-        (bytes(100), "this is no page of groups"),
+        (state[:8] + b"\x02" + state[9:], r"has format 2; .* reads 4\. It was written by an older Fogline: go on with"),
+        (state[:8] + b"\x09" + state[9:], r"has format 9; .* reads 4\. It was written by a newer Fogline: install"),
+        (b"", "this is no block of groups"),
+        (state[:20], "this is no block of groups"),
+        (bytes(100), "this is no block of groups"),
     ):
         store.values["groups", "", 0] = other
         with pytest.raises(SnapshotError, match=words):
-            take(plan, "[]", store, parcels(plan, ("b", 4, 1.0)))
+            take(plan, "[]", store, group_rows(plan, ("b", 4, 1.0)))
 
 
 def test_a_part_of_the_state_that_is_missing_is_refused_by_name():
     plan = make_plan(SIMPLE, SCHEMA)
-    store = take(plan, "[]", None, parcels(plan, ("a", 3, 1.0))).state
+    store = take(plan, "[]", None, group_rows(plan, ("a", 3, 1.0))).state
     assert store is not None
     del store.values["groups", "", 0]
     with pytest.raises(SnapshotError, match="the checkpoint is damaged: part 0 of 'groups' is not in it"):
-        take(plan, "[]", store, parcels(plan, ("b", 4, 1.0)))
+        take(plan, "[]", store, group_rows(plan, ("b", 4, 1.0)))
 
 
 def test_a_group_of_nothing_but_rejects_has_no_clock():
     plan = make_plan(SIMPLE, SCHEMA)
-    taken = take(plan, "[]", None, parcels(plan, (None, 3, 1.0)))
+    taken = take(plan, "[]", None, group_rows(plan, (None, 3, 1.0)))
     assert [row["time"] for row in reported(taken, "health")] == [None]
     assert taken.timer is None
     assert taken.state is None  # nor a state
-    assert [row["id"] for row in reported(take(plan, "[]", taken.state, parcels(plan, ("a", 1, 1.0))))] == ["a"]
+    assert [row["id"] for row in reported(take(plan, "[]", taken.state, group_rows(plan, ("a", 1, 1.0))))] == ["a"]
 
 
 def test_with_every_batch_only_the_clock_has_changes():
     for every, times in (("tick", [13, 20]), ("batch", [20, 20])):
         plan = make_plan(SIMPLE, SCHEMA, every=every)
-        first = take(plan, "[]", None, parcels(plan, ("a", 3, 1.0)))
-        then = take(plan, "[]", first.state, parcels(plan, ("b", 20, 1.0)))
+        first = take(plan, "[]", None, group_rows(plan, ("a", 3, 1.0)))
+        then = take(plan, "[]", first.state, group_rows(plan, ("b", 20, 1.0)))
         assert [(row["id"], row["change"]) for row in reported(then)] == [("a", "leave"), ("b", "enter")]
         assert [row["time"] for row in reported(then)] == times
 
@@ -247,15 +247,15 @@ BY_EXPIRY = fl.Query(attributes={"a": "max"}, id="id", time="t", expires="e")
 
 def test_an_empty_group_is_forgotten_when_the_watermark_has_passed_its_clock_by_a_lifetime():
     plan = make_plan(SIMPLE, SCHEMA, idle=0)
-    first = take(plan, "[]", None, parcels(plan, ("a", 3, 1.0)))
+    first = take(plan, "[]", None, group_rows(plan, ("a", 3, 1.0)))
     assert first.timer == event(plan.kind, 13)
     gone = take(plan, "[]", first.state, watermark=event(plan.kind, 20))
     assert [(row["time"], row["change"]) for row in reported(gone)] == [(13, "leave")]
     assert gone.state is not None  # a row of 15 would be late still
     assert gone.timer == event(plan.kind, 30)
-    [health] = reported(take(plan, "[]", gone.state, parcels(plan, ("b", 15, 1.0))), "health")
+    [health] = reported(take(plan, "[]", gone.state, group_rows(plan, ("b", 15, 1.0))), "health")
     assert (health["late"], health["time"]) == (1, 20)
-    back = take(plan, "[]", gone.state, parcels(plan, ("c", 25, 1.0)))
+    back = take(plan, "[]", gone.state, group_rows(plan, ("c", 25, 1.0)))
     assert back.timer == event(plan.kind, 35)  # it lives again
     assert back.before == gone.timer
     assert take(plan, "[]", gone.state, watermark=event(plan.kind, 29)).state is not None
@@ -266,7 +266,7 @@ def test_an_empty_group_is_forgotten_when_the_watermark_has_passed_its_clock_by_
 
 def test_with_lateness_an_empty_group_is_forgotten_later_and_one_in_which_rows_wait_is_not():
     plan = make_plan(SIMPLE, SCHEMA, lateness=5, idle=0)
-    first = take(plan, "[]", None, parcels(plan, ("a", 3, 1.0)))
+    first = take(plan, "[]", None, group_rows(plan, ("a", 3, 1.0)))
     assert not first.group.empty  # it waits
     gone = take(plan, "[]", first.state, watermark=event(plan.kind, 13))
     assert gone.group.empty
@@ -275,7 +275,7 @@ def test_with_lateness_an_empty_group_is_forgotten_later_and_one_in_which_rows_w
 
 def test_a_count_window_is_never_empty_and_never_forgotten():
     plan = make_plan(fl.Query(attributes={"a": "max"}, id="id", time="t", last=2), SCHEMA, idle=0)
-    taken = take(plan, "[]", None, parcels(plan, ("a", 3, 1.0)))
+    taken = take(plan, "[]", None, group_rows(plan, ("a", 3, 1.0)))
     assert taken.timer is None
     assert take(plan, "[]", taken.state, watermark=event(plan.kind, 10**9)).state is not None
 
@@ -327,7 +327,7 @@ def handed(handle: Handle, *rows: tuple, **how: Any) -> list:
     plan = make_plan(SIMPLE, SCHEMA, **how)
     processor = ShardProcessor(Plans.alone(plan))
     processor.init(handle)
-    packed = pack_groups(plan, [("[]", each) for each in parcels(plan, *rows)])
+    packed = pack_groups(plan, RowsByGroup.of(plan, [("[]", each) for each in group_rows(plan, *rows)]))
     [out] = processor.handleInputRows((0,), [{"rows": [packed]}], None)
     tables = [table_from_bytes(part) for kind, part in zip(out["kind"], out["part"], strict=True) if kind == "changes"]
     return [(row["time"], row["id"], row["change"]) for table in tables for row in table.to_pylist()]
@@ -438,8 +438,7 @@ def test_a_large_group_that_is_cached_is_not_taken_for_another_plans(monkeypatch
     handed(store, ("a", 3, 1.0))
     other = ShardProcessor(Plans.alone(make_plan(SIMPLE, SCHEMA, every="batch")))
     other.init(store)
-    packed = pack_groups(
-        make_plan(SIMPLE, SCHEMA), [("[]", each) for each in parcels(make_plan(SIMPLE, SCHEMA), ("b", 4, 1.0))]
-    )
+    plan = make_plan(SIMPLE, SCHEMA)
+    packed = pack_groups(plan, RowsByGroup.of(plan, [("[]", each) for each in group_rows(plan, ("b", 4, 1.0))]))
     with pytest.raises(SnapshotError, match="every was tick and is now batch"):
         list(other.handleInputRows((0,), [{"rows": [packed]}], None))

@@ -18,24 +18,22 @@ from hypothesis import strategies as st
 import fogline as fl
 from fogline.errors import SnapshotError
 from fogline.pipeline import loaded as cache
-from fogline.pipeline import shard as shelf
-from fogline.pipeline import small_groups as bundle
-from fogline.pipeline import small_groups as together
-from fogline.pipeline.exchange import GroupRows, pack_groups, unpack_groups
+from fogline.pipeline import shard, small_groups
+from fogline.pipeline.exchange import ArrivedRows, GroupRows, RowsByGroup, pack_groups, unpack_groups
 from fogline.pipeline.names import CHANGES, HEALTH, REJECTS
 from fogline.pipeline.plan import Plan, make_plan
 from fogline.pipeline.plans import plans_of
-from fogline.pipeline.report import Journal
+from fogline.pipeline.report import BatchResult
 from fogline.pipeline.runner import GroupRunner
-from fogline.pipeline.shard import Page, PageIndex, Shard, once, opened, shard_of
+from fogline.pipeline.shard import Block, Shard, ShardIndex, once, opened, shard_of
 from fogline.pipeline.watermark import event
 from fogline.queries import Queries
 from fogline.state.store import MemoryStore
 from tests.flow import test_latest as newest
-from tests.flow.driving import Engine, ShardEngine, cut, plan_of, pruned_rows, rows_of, take
+from tests.flow.driving import Engine, ShardEngine, arrived, cut, plan_of, pruned_rows, rows_of, take
 from tests.flow.moving import BORDER, MOVES
 from tests.flow.moving import cut as cut_into_files
-from tests.flow.test_keeper import drives, flush
+from tests.flow.test_runner import drives, flush
 from tests.test_latest import changing
 
 SIMPLE = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime=10, by=["g"])
@@ -45,16 +43,16 @@ SCHEMA = pa.schema([("id", pa.string()), ("g", pa.string()), ("t", pa.int64()), 
 @contextmanager
 def sizes(full: int, rows: int, large: int, at_once: int = 2) -> Iterator[None]:
     """So that pages are many, and some groups lie apart, in their page or under their own keys."""
-    before = shelf.FULL, bundle.ROWS, cache.LARGE, shelf.AT_ONCE, together.FEW
-    shelf.FULL, bundle.ROWS, cache.LARGE, shelf.AT_ONCE, together.FEW = full, rows, large, at_once, 1
+    before = shard.FULL, small_groups.ROWS, cache.LARGE, shard.AT_ONCE, small_groups.FEW
+    shard.FULL, small_groups.ROWS, cache.LARGE, shard.AT_ONCE, small_groups.FEW = full, rows, large, at_once, 1
     cache._cached.clear()
     try:
         yield
     finally:
-        shelf.FULL, bundle.ROWS, cache.LARGE, shelf.AT_ONCE, together.FEW = before
+        shard.FULL, small_groups.ROWS, cache.LARGE, shard.AT_ONCE, small_groups.FEW = before
 
 
-def by_group(journal: Journal, plan: Plan) -> dict[Any, list[Any]]:
+def by_group(journal: BatchResult, plan: Plan) -> dict[Any, list[Any]]:
     """What is reported of each group, in its order."""
     out = defaultdict(list)
     for kind in (CHANGES, REJECTS, HEALTH):
@@ -111,7 +109,7 @@ def table(*rows: Sequence[Any]) -> pa.Table:
     return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA)
 
 
-def parcels(plan: Plan, *rows: Sequence[Any]) -> dict[str, list[GroupRows]]:
+def group_rows(plan: Plan, *rows: Sequence[Any]) -> dict[str, list[GroupRows]]:
     return pruned_rows(plan, table(*rows))
 
 
@@ -145,10 +143,14 @@ class Noted(MemoryStore):
             self.looked.append((what, part if namespace == "groups" else key))
 
 
-def handed(plan: Plan, store: Noted, *rows: Sequence[Any], watermark: int | None = None) -> Journal:
+def handed(plan: Plan, store: Noted, *rows: Sequence[Any], watermark: int | None = None) -> BatchResult:
     """One call for a worker that begins anew."""
     call = Shard(GroupRunner(plan), store)
-    out = [part for report in call.take(parcels(plan, *rows) if rows else {}, watermark) for part in report]
+    out = [
+        part
+        for report in call.take(arrived(plan, group_rows(plan, *rows)) if rows else ArrivedRows(), watermark)
+        for part in report
+    ]
     call.finish()
     return out
 
@@ -206,7 +208,7 @@ def test_state_of_another_plan_is_refused():
     handed(plan, store, ("a", "x", 1, 1.0))
     other = make_plan(fl.Query.from_dict(SIMPLE.to_dict() | {"lifetime": 11}), SCHEMA, buckets=1)
     with pytest.raises(
-        SnapshotError, match=r"page of groups is that of another query: lifetime was 10\.0 and is now 11"
+        SnapshotError, match=r"block of groups is that of another query: lifetime was 10\.0 and is now 11"
     ):
         handed(other, store, ("b", "x", 2, 1.0))
 
@@ -236,7 +238,7 @@ def test_a_run_that_moves_to_another_repository_moves_its_shards(name, tiny):
 
 def test_a_large_group_lies_under_its_own_key_and_comes_back_when_it_is_small(monkeypatch):
     plan, store = make_plan(SIMPLE, SCHEMA, idle=0, buckets=1), Noted()
-    monkeypatch.setattr(bundle, "ROWS", 2)
+    monkeypatch.setattr(small_groups, "ROWS", 2)
     monkeypatch.setattr(cache, "LARGE", 0)
     rows = [(f"{k}", "x", k, 9.0 - k) for k in range(5)]
     handed(plan, store, *rows, ("s", "y", 1, 1.0), ("t", "y", 1, 2.0))
@@ -260,22 +262,22 @@ def test_a_page_does_not_carry_groups_that_are_heavy(monkeypatch):
 
 
 def test_pages_are_as_many_as_groups_need():
-    index = PageIndex()
-    assert not index.grow(shelf.FULL)
-    assert index.grow(shelf.FULL + 1)
+    index = ShardIndex()
+    assert not index.grow(shard.FULL)
+    assert index.grow(shard.FULL + 1)
     assert len(index.counts) == len(index.dues) == 2
-    assert index.grow(10 * shelf.FULL)
+    assert index.grow(10 * shard.FULL)
     assert len(index.counts) == 16
 
 
 def test_many_new_groups_are_dealt_into_pages_at_a_price_that_does_not_grow_with_the_pages(monkeypatch):
     plan, store, looked = make_plan(SIMPLE, SCHEMA, buckets=1), Noted(), list[int]()
 
-    def part(page: Page, keys: set[str], really: Any = Page.part) -> Any:
+    def part(page: Block, keys: set[str], really: Any = Block.part) -> Any:
         looked.append(len(page.keys))
         return really(page, keys)
 
-    monkeypatch.setattr(Page, "part", part)
+    monkeypatch.setattr(Block, "part", part)
     with sizes(1, 256, 10**6, at_once=2_000):
         handed(plan, store, ("a", "x", 1, 1.0))
         looked.clear()
@@ -301,7 +303,7 @@ def test_rows_of_groups_are_unpacked_as_they_were_packed(drive):
     for partitions in pieces:
         for part in partitions:
             there = [(key, each) for key, some in pruned_rows(plan, part).items() for each in some]
-            again = unpack_groups(plan, pack_groups(plan, there)) if there else []
+            again = list(unpack_groups(plan, pack_groups(plan, RowsByGroup.of(plan, there)))) if there else []
             for found in (again, there):  # of no rows the columns need no names
                 found[:] = [(key, each) for key, each in found if len(each.rows.arrived) or each.rejects]
             assert [_plain(each, plan) for each in again] == [_plain(each, plan) for each in there]
@@ -309,27 +311,28 @@ def test_rows_of_groups_are_unpacked_as_they_were_packed(drive):
 
 def _plain(found: tuple[str, GroupRows], plan: Plan) -> tuple[Any, ...]:
     key, rows = found
-    return (key, pack_groups(plan, [found])) if len(rows.rows.arrived) else (key, rows.came, rows.rejects)
+    if not len(rows.rows.arrived):
+        return key, rows.came, rows.rejects
+    return key, pack_groups(plan, RowsByGroup.of(plan, [found]))
 
 
 def test_a_table_is_taken_as_a_whole(monkeypatch):
-    monkeypatch.setattr(shelf, "AT_ONCE", 3)
+    monkeypatch.setattr(shard, "AT_ONCE", 3)
     plan, rows = make_plan(SIMPLE, SCHEMA, lateness=2), [(f"{k}", f"g{k % 7}", k // 7, float(k % 5)) for k in range(40)]
-    some = parcels(plan, *rows)
+    some = group_rows(plan, *rows)
     alone = [part for key, each in some.items() for part in take(plan, key, None, each, end=True).journal]
-    together = [part for report in once(GroupRunner(plan), some) for part in report]
+    together = [part for report in once(GroupRunner(plan), arrived(plan, some)) for part in report]
     assert by_group(together, plan) == by_group(alone, plan)
 
 
 def test_groups_are_reported_in_one_order_whatever_the_order_in_which_their_rows_are_handed_over():
     plan = make_plan(SIMPLE, SCHEMA, buckets=1)
-    come = parcels(plan, *((f"{k}", f"g{k}", k % 3, float(k)) for k in range(9)))
+    come = group_rows(plan, *((f"{k}", f"g{k}", k % 3, float(k)) for k in range(9)))
     for one_by_one in (1, 10**6):
         found = []
         for keys in (list(come), list(reversed(come))):
             with sizes(2, 256, 10**6, at_once=one_by_one):
                 call = Shard(GroupRunner(plan), MemoryStore())
-                found.append(
-                    [row for report in call.take({key: come[key] for key in keys}) for row in rows_of(report, CHANGES)]
-                )
+                reports = call.take(arrived(plan, {key: come[key] for key in keys}))
+                found.append([row for report in reports for row in rows_of(report, CHANGES)])
         assert found[0] == found[1]
