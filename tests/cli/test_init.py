@@ -364,3 +364,14 @@ def test_a_column_of_times_in_two_formats_is_guessed_and_the_run_reads_both(tmp_
     assert "time 'Zeit'" in run("init", "m.csv")
     assert "100 rows" in run("run", "m.csv", "-q", "query.yaml", "-o", "out")
     assert "M3" in run("answer", "out")
+
+
+def test_what_is_commented_out_in_a_guessed_query_can_be_asked_for(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"M{k % 4},{k // 4},{k % 7},H{k % 4}" for k in range(80)]
+    Path("m.csv").write_text("\n".join(["machine,minute,gas,hall", *rows]) + "\n")
+    run("init", "m.csv")
+    asked = Path("query.yaml").read_text()
+    Path("query.yaml").write_text(asked.replace("# keep: all", "keep: all").replace("# latest: true", "latest: true"))
+    run("run", "m.csv", "-q", "query.yaml", "-o", "out")
+    assert "hall" in run("answer", "out")

@@ -174,6 +174,7 @@ def document(found: Guess, file: str, options: Options) -> str:
     lines += [f"# How long a row counts; guessed as about 20 readings of a sensor{counts}."]
     lines += [f"lifetime: {json.dumps(found.lifetime)}", ""]
     lines += ["# With this, only the newest row of each id counts: which are best now?", "# latest: true", ""]
+    lines += ["# Other columns that come along into the answer: [their, names], or all.", "# keep: all", ""]
     lines += ["# Rows that are in the answer with a probability above this.", "alpha: 0.5", ""]
     lines += [
         "# With this, rows that fewer than 3 others beat are in, and not only those that none does.",
