@@ -96,6 +96,22 @@ def test_a_number_that_is_none_is_refused_before_anything_is_written(tmp_path, n
     assert sorted(each.name for each in tmp_path.iterdir()) == ["in"]
 
 
+def test_a_call_that_cannot_go_on_is_answered_with_what_a_caller_of_python_can_do(tmp_path):
+    write_stream(CASE, tmp_path / "in")
+    (tmp_path / "in").rename(tmp_path / "there")
+    fl.run(tmp_path / "there", CASE.query, output=tmp_path / "out")
+    with pytest.raises(FoglineError, match=r"add it again|leave it out \(in Python explain=\)"):
+        fl.run(tmp_path / "there", CASE.query, output=tmp_path / "out", explain=True)
+    history = [{name: float(k) for name in CASE.query.names} for k in range(3)]
+    with pytest.raises(FoglineError, match=r"goes on with another one by `fogline run … --accept-repository`"):
+        fl.run(tmp_path / "there", CASE.query, fl.Repository.fit(history, CASE.query), output=tmp_path / "out")
+    (tmp_path / "there").rename(tmp_path / "in")
+    with pytest.raises(FoglineError, match=r"add --moved to `fogline run`"):
+        fl.run(tmp_path / "in", CASE.query, output=tmp_path / "out")
+    with pytest.raises(FoglineError, match=r"use `fogline run --engine spark`"):
+        fl.run("s3://bucket/in", CASE.query, output=tmp_path / "out")
+
+
 def interrupted(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
     """In the second batch Ctrl-C is pressed so often."""
     do = EmbeddedBatches._do

@@ -89,7 +89,9 @@ def test_an_output_that_spark_has_begun_goes_on_there_and_no_other_engine_may(pl
     run(*RUN)
     Path("out/about.json").write_text(sealed({**about(), "engine": "spark"}))
     assert "Runs on Spark: 'out' was begun with --engine spark.\n" in run(*RUN, code=2)
-    assert "Go on with --engine spark, or choose another output" in run(*RUN, "--engine", "embedded", code=2)
+    assert "Go on with `fogline run … --engine spark`, or choose another output" in run(
+        *RUN, "--engine", "embedded", code=2
+    )
 
 
 def test_an_engine_that_is_named_needs_no_reason(place):

@@ -160,10 +160,12 @@ def test_engines_refuse_the_checkpoints_of_each_other(place, monkeypatch):
     run(*GOOD, "--engine", "embedded")
     printed = run(*GOOD, code=2)
     assert "begun by the engine embedded" in printed
-    assert "Go on with --engine embedded, or choose another output" in printed
+    assert "Go on with `fogline run … --engine embedded`, or choose another output" in printed
     about = json.loads(Path("out/about.json").read_text())
     Path("out/about.json").write_text(sealed({**about, "engine": "spark"}))
-    assert "Go on with --engine spark, or choose another output" in run(*GOOD, "--engine", "embedded", code=2)
+    assert "Go on with `fogline run … --engine spark`, or choose another output" in run(
+        *GOOD, "--engine", "embedded", code=2
+    )
 
 
 def test_the_second_of_two_runs_states_who_holds_the_output_and_a_dead_holder_holds_nothing(place, monkeypatch):

@@ -253,7 +253,7 @@ def _with_clock(
         shown = f"are texts such as {cells[0].as_py()!r}" if len(cells) else "are texts, or missing"
         raise QueryError(
             f"the times in {query.time!r} {shown}, and the first rows do not show whether they mean "
-            "numbers or timestamps; state it: --clock number, --clock timestamp, or --time-format."
+            "numbers or timestamps; state it: --clock number, --clock timestamp, or --time-format (in Python clock=)."
         )
     layout = replace(layout, clock=meant or "", options=options, zone=options.zone or _zone(cells))
     return replace(layout, versions=_versions(layout, paths, query, contents))

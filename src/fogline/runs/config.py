@@ -44,6 +44,8 @@ from fogline.runs.spill import PIECES
 from fogline.saved import opened
 from fogline.state.sqlite import FILE
 
+_ACCEPT = " A run goes on with another one by `fogline run … --accept-repository`."
+
 
 def refuse_other(before: dict[str, Any], now: dict[str, Any], output: str) -> None:
     """A run goes on with what it was started with, or not at all."""
@@ -68,8 +70,7 @@ def refuse_other(before: dict[str, Any], now: dict[str, Any], output: str) -> No
             what = "list of sinks" if name == "sinks" else name
             raise FoglineError(
                 f"{output!r} was begun with another {what}.\n  it was {was}\n  now it is {now[name]}\n"
-                f"Go on with the old one, {'add --accept-repository, ' if name == 'repository' else ''}"
-                "or choose another output."
+                f"Go on with the old one, or choose another output.{_ACCEPT if name == 'repository' else ''}"
             )
 
 
@@ -77,6 +78,7 @@ def refuse_other_columns(explained: bool, config: RunConfig) -> None:
     """The columns of changes stay the same as long as a run goes on, wherever they go."""
     if explained != config.explain:
         was, way = ("with", "add it again") if explained else ("without", "leave it out")
+        way += " (in Python explain=)"
         raise FoglineError(
             f"{config.output!r} was begun {was} --explain, which adds a column to its changes: {way}, or choose "
             "another output."
@@ -88,7 +90,7 @@ def refuse_other_engine(was: str, config: RunConfig) -> None:
     if was != config.engine:
         raise FoglineError(
             f"{config.output!r} was begun by the engine {was}, and its checkpoint is nothing to the engine "
-            f"{config.engine}. Go on with --engine {was}, or choose another output."
+            f"{config.engine}. Go on with `fogline run … --engine {was}`, or choose another output."
         )
 
 
@@ -456,7 +458,8 @@ class Output:
         if not self.config.moved:
             raise FoglineError(
                 f"{self.config.output!r} was begun with another stream.\n  it was {came}\n  now it is {now}\n"
-                "If these are the same files in another place, add --moved; else choose another output."
+                "If these are the same files in another place, add --moved to `fogline run`; else "
+                "choose another output."
             )
         refuse_subfolders(self.config.stream)
 

@@ -47,7 +47,7 @@ class Embedded(StreamRun):
             if not is_local(path):
                 raise FoglineError(
                     f"{path!r} does not lie on this machine, where the embedded engine works; "
-                    "use --engine spark, or files of this machine."
+                    "use `fogline run --engine spark`, or files of this machine."
                 )
         self.place = LocalFolder(absolute(config.output))
         refuse_network(self.place.root)

@@ -128,7 +128,7 @@ class Checkpoint:
         if len(value) > LARGEST:
             raise FoglineError(
                 f"the state of one group takes {len(value):,} bytes, and the embedded engine keeps at most {LARGEST:,} "
-                "in one piece: divide the stream into more groups (by), or use --engine spark."
+                "in one piece: divide the stream into more groups (by), or use `fogline run --engine spark`."
             )
         self._change(name, value)
 
@@ -513,7 +513,7 @@ def refuse_network(folder: Path) -> None:
     if found in NETWORK:
         raise FoglineError(
             f"{str(folder)!r} lies on a network file system ({found}), where the embedded engine cannot keep its state "
-            "safely: choose an output on a disk of this machine, or --engine spark."
+            "safely: choose an output on a disk of this machine, or `fogline run --engine spark`."
         )
 
 
