@@ -429,7 +429,9 @@ def test_network_file_systems_are_refused_in_a_sentence(kind, tmp_path, monkeypa
     )
     monkeypatch.setattr(sqlite, "MOUNTS", mounts)
     for name in ("a b", "a b/d/e"):
-        with pytest.raises(FoglineError, match=rf"network file system \({kind}\).*a disk of this machine, or --engine"):
+        with pytest.raises(
+            FoglineError, match=rf"network file system \({kind}\).*a disk of this machine, or .*--engine"
+        ):
             refuse_network(tmp_path / name)
     for name in ("a", "a b/c", "a b/c/d", "a bc"):
         refuse_network(tmp_path / name)
