@@ -72,16 +72,14 @@ def test_a_raised_alpha_with_possible_rows_shows_what_fell_below_it_as_possible(
 def test_alpha_can_be_raised_and_not_lowered_and_an_error_states_which_it_was(outputs):
     for given in ("0.3", "1", "nan"):
         text = " ".join(asked("answer", str(outputs / "plain"), "--alpha", given, code=2).output.split())
-        assert "the run had 0.5: it can be raised afterwards, up to below 1, but not lowered" in text
+        assert "the run had 0.5: rows below that are not in the answer. Ask for that or more, below 1" in text
     text = " ".join(asked("answer", str(outputs / "plain"), "--certainty", "sure", code=2).output.split())
     assert "it is one of certain, likely, possible" in text
 
 
 def test_possible_rows_need_explanations_and_the_end_of_the_run(outputs):
     text = " ".join(asked("answer", str(outputs / "plain"), "--certainty", "possible", code=2).output.split())
-    assert (
-        "was made without --explain, so it has kept nothing of rows that are out; run it again with --explain" in text
-    )
+    assert "was made without --explain, so nothing is known of rows that are out. Run it again with --explain" in text
     words = ["--certainty", "possible", "--at", "220"]
     text = " ".join(asked("answer", str(outputs / "explained"), *words, code=2).output.split())
     assert "rows that are out are known at the end of the run alone; leave --at out" in text

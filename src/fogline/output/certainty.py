@@ -46,8 +46,8 @@ def check_certainty(certainty: str, output: OutputReader, at: str | None) -> Non
         )
     if certainty == POSSIBLE and not output.explained:
         raise FoglineError(
-            f"the run in {output.name!r} was made without --explain, so it has kept nothing of rows that are out; run "
-            "it again with --explain, into another output, or ask for --certainty likely."
+            f"the run in {output.name!r} was made without --explain, so nothing is known of rows that are out. "
+            "Run it again with --explain, into another output, or ask for --certainty likely."
         )
     if certainty == POSSIBLE and at is not None:
         raise FoglineError(
@@ -59,8 +59,8 @@ def check_alpha(alpha: float | None, query: Query) -> None:
     """An error, where the answer cannot be cut at this probability."""
     if alpha is not None and not (is_number(alpha) and query.alpha <= alpha < 1):
         raise FoglineError(
-            f"alpha is {alpha:g}, and the run had {query.alpha:g}: it can be raised afterwards, up to below 1, but not "
-            "lowered, since the answer has no rows below; run it again with a lower alpha in the query."
+            f"alpha is {alpha:g}, and the run had {query.alpha:g}: rows below that are not in the answer. Ask for "
+            "that or more, below 1, or run again with a lower alpha in the query."
         )
 
 

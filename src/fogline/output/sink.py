@@ -96,8 +96,8 @@ def refuse_gap(run: RunInfo, there: int | None, *, known: bool) -> None:
     """A place whose last batch is `there` takes the next one of this run; `known`: the run has begun with it."""
     if run.last is not None and not known:
         raise FoglineError(
-            f"the run has done its batches up to {run.last} without it: what it would hold were not the whole. "
-            "Begin a new run, with an output or checkpoint of its own."
+            f"the run has done its batches up to {run.last} without it, so they would be missing there. Begin a "
+            "new run, with an output or checkpoint of its own."
         )
     reached = -1 if run.last is None else run.last
     if there is not None and there > reached + 1:

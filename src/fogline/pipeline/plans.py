@@ -232,8 +232,8 @@ def make_plans(
     if len({plan.settles for _, plan in plans.named}) > 1:
         carrying = next(name for name, plan in plans.named if plan.query.carry)
         raise QueryError(
-            f"query {carrying!r} carries values over (carry), and others do not, while the repository remembers "
-            "sensors: what they have read is kept in different places then; let all carry, or run them apart."
+            f"query {carrying!r} carries values over (carry) and others do not. With a repository that remembers "
+            "sensors all of them must, or none: let all carry, or run them apart."
         )
     return plans
 

@@ -29,7 +29,7 @@ def lateness_of(given: Any, query: Query, kind: pa.DataType) -> float:
     """How far the clock is held back."""
     held = _length(given, "lateness", query, kind)
     if not 0 <= held < math.inf:
-        raise QueryError(f"lateness is {given!r}; the clock can only be held back, by a finite time.")
+        raise QueryError(f"lateness is {given!r}; it is a finite length of time, 0 or more.")
     return held
 
 

@@ -89,8 +89,8 @@ def refuse_other_engine(was: str, config: RunConfig) -> None:
     """The checkpoint of one engine is nothing to another."""
     if was != config.engine:
         raise FoglineError(
-            f"{config.output!r} was begun by the engine {was}, and its checkpoint is nothing to the engine "
-            f"{config.engine}. Go on with `fogline run … --engine {was}`, or choose another output."
+            f"{config.output!r} was begun by the engine {was}, and {config.engine} cannot read its checkpoint. Go "
+            f"on with `fogline run … --engine {was}`, or choose another output."
         )
 
 
@@ -361,8 +361,8 @@ class Output:
         query = plan.asked
         if self.config.sinks and len({each.latest for each in each_of(query).values()}) > 1:
             raise FoglineError(
-                "for some of the queries only the newest row of each id counts (latest), and for others all do: --to "
-                "knows one way to name what is in the answer; run them apart, or write to --output alone."
+                "some of the queries count only the newest row of each id (latest), and others count all: --to "
+                "takes one kind. Run them apart, or write to --output alone."
             )
         return RunInfo(self.mark, query, schemas_of(plan), tuple(member_key(query)), last, remark, self.new, reported)
 

@@ -220,8 +220,8 @@ def must_fit(before: Plans, after: Plans) -> None:
         return
     first, then = ("remembers", "does not") if before.first.remembers else ("does not remember", "does")
     raise FoglineError(
-        f"the run {first} what sensors have read, and the new repository {then}: what is kept for the one is of no use "
-        "to the other. Fit a repository that names sensors and times as the old one did, or choose another output."
+        f"the run {first} what sensors have read, and the new repository {then}: what the run keeps does not fit "
+        "it. Fit a repository that names sensors and times as the old one did, or choose another output."
     )
 
 
