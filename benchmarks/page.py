@@ -29,8 +29,8 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.output.answers import OutputReader
+from fogline.page.follower import Follower
 from fogline.page.serving import beside
-from fogline.page.store import Follower
 from tests.page.writing import Writer, cell, near
 
 BATCHES = 20

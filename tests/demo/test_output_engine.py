@@ -20,7 +20,7 @@ from fogline.demo.view import MineView
 from fogline.output.answers import OutputReader
 from fogline.output.folder import LocalFolder
 from fogline.output.views import near_at
-from fogline.page.store import Follower
+from fogline.page.follower import Follower
 
 OPTIONS = DemoOptions(seconds=3, sensors=60, seed=3)
 

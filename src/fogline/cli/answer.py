@@ -101,7 +101,7 @@ def answer(
             zone[:] = [folder.zone]
             when = as_shown(at, folder.zone)
             check_certainty(certainty, folder, when)
-            found = of_query(folder.shown(when), query, output)
+            found = chosen_queries(folder.shown(when), query, output)
             return {name: (shown, near_of(folder, name, when)) for name, shown in found.items()}
 
         every: dict[str | None, Shown] = {}
@@ -178,7 +178,7 @@ def shown_in(shown: Shown, zone: str | None) -> Shown:
     return replace(shown, instant=at, reached=reached)
 
 
-def of_query(every: dict[str | None, Each], name: str | None, output: str) -> dict[str | None, Each]:
+def chosen_queries(every: dict[str | None, Each], name: str | None, output: str) -> dict[str | None, Each]:
     """What was asked for of what several queries have found: all, or the one of a name."""
     if name is None:
         return every

@@ -76,7 +76,7 @@ def explain(
 
 def from_output(output: OutputReader, id: str, query: list[str], at: str | None, most: int) -> Story:
     """What a run has written down of an id."""
-    from fogline.cli.answer import as_shown, of_query
+    from fogline.cli.answer import as_shown, chosen_queries
     from fogline.output.recorded import recorded
     from fogline.queries import each_of
 
@@ -86,7 +86,7 @@ def from_output(output: OutputReader, id: str, query: list[str], at: str | None,
             f"fogline explain --replay {output.name} --query FILE --id {id}"
         )
     asked = each_of(output.asked())
-    names = list(of_query(asked, query[0] if query else None, output.name))
+    names = list(chosen_queries(asked, query[0] if query else None, output.name))
     if len(names) > 1:
         raise FoglineError(
             f"{output.name!r} answers several queries; name one: --query {' or '.join(map(str, names))}."

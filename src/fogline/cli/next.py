@@ -66,12 +66,12 @@ def ask(
 
 def cells(output: OutputReader, query: str | None) -> pa.Table:
     """The cells of all groups, those first that would change their answers most."""
-    from fogline.cli.answer import of_query
+    from fogline.cli.answer import chosen_queries
     from fogline.errors import FoglineError
     from fogline.queries import each_of
     from fogline.rows.changes import of_query as rows_of
 
-    asked = of_query(each_of(output.asked()), query, output.name)
+    asked = chosen_queries(each_of(output.asked()), query, output.name)
     if asked and all(each.skyband > 1 for each in asked.values()):
         k = max(each.skyband for each in asked.values())
         raise FoglineError(

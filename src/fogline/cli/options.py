@@ -38,6 +38,9 @@ def with_options(
 
     That calls `made` with the command's own options and these, when the command wants it: where errors are printed.
     `part`: the heading under which the help lists these options.
+
+    `reads_topics` makes `run(stream, *, topic)` a command `run STREAM --starting … --avro-schema …`; where the body
+    calls `topic()`, it gets what `topic_options` makes of them.
     """
     for kind in options.values():
         kind.__metadata__[0].rich_help_panel = part

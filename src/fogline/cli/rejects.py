@@ -58,10 +58,10 @@ def rejects(
             raise FoglineError(f"the format is {form!r}; it may be {', '.join(FORMATS)}.{did_you_mean(form, FORMATS)}")
 
         def read(folder: OutputReader) -> tuple[Counter[str], pa.Table]:
-            from fogline.cli.answer import of_query
+            from fogline.cli.answer import chosen_queries
             from fogline.queries import each_of
 
-            of_query(each_of(folder.asked()), query, folder.name)  # is there such a query?
+            chosen_queries(each_of(folder.asked()), query, folder.name)  # is there such a query?
             return folder.rejected(reason, query), folder.rejects(most or None, reason, query)
 
         counts, rows = reading(output, settings(), read)

@@ -164,7 +164,7 @@ def instants_as_texts(found: pa.Array, texts: pa.Array, zone: str | None) -> pa.
     """Timestamps as ISO 8601 in UTC. What clocks show twice is the earlier one, what they leave out none."""
     if found.type.tz is not None:
         return _in_utc(found.cast(pa.timestamp("us", "UTC")))
-    zoned = in_zone(found, zone)
+    zoned = read_in_zone(found, zone)
     out = _in_utc(zoned)
     left_out = pc.not_equal(pc.local_timestamp(zoned), found).fill_null(False)
     if not pc.any(left_out).as_py():
@@ -178,7 +178,7 @@ def _in_utc(found: pa.Array) -> pa.Array:
     return _behind(pc.replace_substring(texts, ".000000", "", max_replacements=1), "Z")
 
 
-def in_zone(found: pa.Array, zone: str | None) -> pa.Array:
+def read_in_zone(found: pa.Array, zone: str | None) -> pa.Array:
     """Timestamps without a zone as instants: in this zone, else in UTC."""
     return pc.assume_timezone(found, zone or "UTC", ambiguous="earliest", nonexistent="latest")
 
@@ -274,12 +274,12 @@ def _whole(column: pa.Array, kind: pa.DataType, zone: str | None) -> pa.Array:
     own = column.type
     if pa.types.is_timestamp(own):
         if pa.types.is_timestamp(kind) and own.tz is None and kind.tz is not None:
-            return in_zone(column.cast(_STAMP, safe=False), zone).cast(kind)
+            return read_in_zone(column.cast(_STAMP, safe=False), zone).cast(kind)
         if pa.types.is_timestamp(kind):
             return column.cast(kind, safe=False)  # nanoseconds are cut
         if is_text(kind):
             plain = column.cast(pa.timestamp("us", own.tz), safe=False)
-            plain = in_zone(plain, zone) if own.tz is None else plain
+            plain = read_in_zone(plain, zone) if own.tz is None else plain
             return pc.binary_join_element_wise(plain.cast(_ZONED).cast(_STAMP).cast(kind), "Z", "")
     if is_text(kind) and pa.types.is_nested(own):
         raise pa.ArrowNotImplementedError(str(own))

@@ -30,10 +30,10 @@ from starlette.routing import Route
 
 from fogline.errors import FoglineError
 from fogline.output.answers import OutputReader
+from fogline.page.follower import Event, Follower
 from fogline.page.past import EarlierReader, RowName
 from fogline.page.security import HEALTHZ, Guard, LineLog, RequestLog
 from fogline.page.state import State
-from fogline.page.store import Event, Follower
 from fogline.page.views import Group
 
 PAUSE = 0.25  # seconds between looks at the output

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 
 from fogline.errors import FoglineError
 from fogline.output.folder import again
+from fogline.page.follower import Follower, likeliest
 from fogline.page.state import State, encoded, groups_of, instants, members_of, texts
-from fogline.page.store import Follower, likeliest
 from fogline.page.views import Group, near_rows, next_rows
 from fogline.pipeline.names import WHY
 from fogline.queries import QUERY

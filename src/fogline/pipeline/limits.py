@@ -140,7 +140,7 @@ def groups_in(health: pa.Table) -> list[str]:
     keys = names[names.index("seconds") + 1 : names.index("time")]
     rows = health.select(keys).to_pylist() if keys else [dict[str, Any]() for _ in range(health.num_rows)]
     queries = [row.pop(QUERY, None) for row in rows]
-    return [of_query(group_text(row), query) for row, query in zip(rows, queries, strict=True)]
+    return [text_of_query(group_text(row), query) for row, query in zip(rows, queries, strict=True)]
 
 
 def _large(limits: GroupLimits, large: Iterable[pa.Table]) -> Iterator[Full]:
@@ -159,8 +159,8 @@ def group_text(group: dict[str, Any]) -> str:
     return f"the group {named}" if named else ""
 
 
-def of_query(group: str, query: str | None) -> str:
-    """The same, where there are several queries."""
+def text_of_query(group: str, query: str | None) -> str:
+    """A group for people, where there may be several queries."""
     return group if query is None else f"{group or 'the stream'} of query {query}"
 
 

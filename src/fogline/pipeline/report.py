@@ -19,7 +19,7 @@ from fogline.errors import QueryError
 from fogline.impute.scores import Sums, to_plain
 from fogline.pipeline.exchange import GroupRows
 from fogline.pipeline.explain import GroupView, view_tables
-from fogline.pipeline.limits import LARGE, group_text, large_table, of_query
+from fogline.pipeline.limits import LARGE, group_text, large_table, text_of_query
 from fogline.pipeline.names import (
     CHANGES,
     HEALTH,
@@ -226,7 +226,7 @@ class Naming:
 
     def _wide(self, name: str, kind: str, table: pa.Table) -> pa.Table:
         if kind == LARGE:
-            return large_table([(of_query(row["group"], name), row["bytes"]) for row in table.to_pylist()])
+            return large_table([(text_of_query(row["group"], name), row["bytes"]) for row in table.to_pylist()])
         schema, n = self.schemas[kind], table.num_rows
         there = dict(zip(table.schema.names, table.columns, strict=True))
         there[QUERY] = pa.repeat(pa.scalar(name), n)

@@ -9,7 +9,9 @@ order of their times; a late row finds its place. So where rows come in order, i
 into calls.
 
 Whether a row counts may depend on what its sensor has read: it may have a gap that only that can fill, and then
-another row of its stamp counts. `take` decides it row by row, in the order of time (`Candidates`).
+another row of its stamp counts. `take` decides it row by row, in the order of time (`Candidates`). Only rows that count
+are readings, and only they drive other sensors out. So where there are too many sensors, rows are taken instant by
+instant: what the rows of one that do not count have changed is undone (`SensorBound.take_back`) before the next.
 
 With hindsight the state also keeps the open gaps of earlier rows (`gaps`), and reports which of them a reading revises.
 A late row sees the next readings that are there already, as if it had been revised at once.
