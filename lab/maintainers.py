@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fogline.arrays import ONE, Batch, Floats, Ints, UncertainRows, empty_rows, unshared
 from fogline.engine.group import Incoming, WindowGroup
-from fogline.engine.live import MOST_EXACT, LiveSet
+from fogline.engine.live import LiveSet
 from fogline.errors import did_you_mean
 from fogline.kernels.uncertain import copy_sharing
 from fogline.query import TOLERANCE, Query
@@ -137,7 +137,7 @@ class LiveMaintainer:
     members are updated by what came and went, and what is no longer known to be out is judged."""
 
     def __init__(self, query: Query) -> None:
-        self.group = WindowGroup(len(query.names), query.alpha, None, MOST_EXACT)
+        self.group = WindowGroup(LiveSet(len(query.names), query.alpha))
         self.judging = Stopwatch()
         self.group.live.on_judged = self.judging.add
         self.clock, self.spent = -np.inf, TickTimes()

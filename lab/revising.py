@@ -22,7 +22,7 @@ import numpy as np
 
 from fogline.arrays import Batch, Flags, Floats, Ints, Revisions, UncertainRows, objects
 from fogline.engine.group import Incoming, WindowGroup
-from fogline.engine.live import MOST_EXACT
+from fogline.engine.live import LiveSet
 from fogline.impute.chain import Chain
 from fogline.impute.protocol import Evidence
 from fogline.repository.sensors.gaps import Gaps
@@ -138,8 +138,11 @@ class Replay:
         self.known = np.full((len(rows.values), self.chain.width), np.nan)
         self.known[which] = self.chain.evidence(some)
         self.reader, self.kinds = Reader(query), Kinds()
-        take = self.chain.fill_sharing, self.chain.shared, self._note
-        self.group = WindowGroup(len(query.names), query.alpha, None, MOST_EXACT, self.chain.width, *take)
+        live = LiveSet(
+            len(query.names), query.alpha, known=self.chain.width, fill=self.chain.fill_sharing, note=self._note,
+            shared=self.chain.shared,
+        )  # fmt: skip
+        self.group = WindowGroup(live)
         self.tick = -1
 
     def leap(self, tick: int) -> TickAnswer:

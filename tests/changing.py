@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import fogline as fl
 from fogline.arrays import BOUNDS_ONLY, ONE, Batch, Removals, UncertainRows, objects
 from fogline.engine.group import Group
-from fogline.engine.latest import LatestGroup
+from fogline.engine.latest import LatestGroup, LatestLiveSet
 from fogline.engine.skyband import SkybandLiveSet
 from fogline.engine.store import join_groups, save_group, split_groups
 from fogline.saved import pack, unpack
@@ -132,7 +132,7 @@ class Toy:
 
     def group(self) -> LatestGroup:
         remember = np.inf if self.stream.remember is None else self.stream.remember
-        group = LatestGroup(len(self.names), float(self.stream.alpha), 1_000_000, 1, self.fill, None, remember)
+        group = LatestGroup(LatestLiveSet(len(self.names), float(self.stream.alpha), known=1, fill=self.fill), remember)
         in_skyband(group, self.stream.skyband)
         return group
 
@@ -151,7 +151,7 @@ def in_skyband(group: Group, k: int) -> None:
     if k > 1:
         live, slots = group.live, group.live.slots
         group.live = SkybandLiveSet(
-            slots.d, live.alpha, k, by_id=isinstance(group, LatestGroup), instances=live.limit,
+            slots.d, live.alpha, k, by_id=isinstance(group, LatestGroup), exact_limit=live.limits.exact_limit,
             known=slots.known.shape[1], fill=live.fill, note=live.note,
         )  # fmt: skip
 

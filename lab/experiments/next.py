@@ -18,7 +18,7 @@ import pandas as pd
 from fogline.arrays import ONE, Batch, Flags, Floats, Ints, UncertainRows, objects
 from fogline.engine.ask import ask
 from fogline.engine.group import Incoming, WindowGroup
-from fogline.engine.live import MOST_EXACT, LiveSet
+from fogline.engine.live import LiveSet
 from fogline.kernels.states import OUT
 from lab.case import Case
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
@@ -79,7 +79,7 @@ class Window:
         names = objects(self.rows.tolist())
         expires = arrived + self.case.settings.lifetime
         batch = Batch(names, arrived, expires, self.case.truth[self.rows], np.empty((n, 0)), uncertain)
-        group = WindowGroup(len(query.names), query.alpha, None, MOST_EXACT)
+        group = WindowGroup(LiveSet(len(query.names), query.alpha))
         group.advance(-np.inf, float(self.tick), Incoming(batch), False)
         return group.live
 

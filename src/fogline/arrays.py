@@ -250,9 +250,9 @@ class Limits(NamedTuple):
     threshold: float  # a member has a probability above it; negative: no row dominates a member surely
     least: float  # a row that dominates another with this probability guards it
     tolerance: float  # a probability that moved by no more is not reported again
-    instances: int  # a row of more instances keeps no sums
     many: int  # from so many rows on, it pays to sort the others first
-    exact: int  # a row of more instances may be bracketed
+    sum_limit: int  # a member of more instances keeps no sums; at most `exact_limit`
+    exact_limit: int  # the probability of a row of more instances may be bracketed
 
 
 class Batch(NamedTuple):

@@ -62,7 +62,7 @@ def save_monitor(monitor: Monitor) -> bytes:
 def restore_monitor(
     saved: bytes, query: Query, repository: Repository | None, make: Callable[[int], Monitor]
 ) -> Monitor:
-    """The monitor that was saved; `make` makes an empty one of so many places. Another query is an error."""
+    """The monitor that was saved; `make` makes an empty one with that `exact_limit`. Another query is an error."""
     header, arrays = unpack(saved)
     with whole("snapshot of a monitor"):
         return _restored(header, arrays, query, repository, make)

@@ -119,7 +119,7 @@ def test_rows_whose_bounds_hold_alpha_are_counted_and_explained_also_those_kept_
 
 def test_health_counts_rows_of_which_only_bounds_are_known(monkeypatch):
     monkeypatch.setattr(live, "WORK", 0)
-    monkeypatch.setattr(GroupRunner, "empty", lambda runner: WindowGroup(3, 0.5, None, 5))
+    monkeypatch.setattr(GroupRunner, "empty", lambda runner: WindowGroup(live.LiveSet(3, 0.5, exact_limit=5)))
     rows = wide_rows(3, 6, 8, 5)
     given, monitor = answer(query_of(3, 0.5), rows, exact_limit=5)
     pairs = pa.list_(pa.struct([("value", pa.float64()), ("weight", pa.float64())]))

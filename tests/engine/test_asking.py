@@ -83,7 +83,7 @@ def test_expected_changes_are_the_exact_expectation(stream):
 @given(streams(most=8))
 def test_for_rows_that_keep_no_sums_they_are_too(stream):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(live, "MOST_SUMMED", 1)
+        patch.setattr(live, "SUM_LIMIT", 1)
         follow(stream)
 
 

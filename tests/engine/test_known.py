@@ -13,6 +13,7 @@ import fogline as fl
 from fogline.arrays import UncertainRows
 from fogline.engine.copies import duplicates
 from fogline.engine.group import Group, WindowGroup
+from fogline.engine.live import LiveSet
 from fogline.engine.slots import Slots
 from fogline.engine.window import CountWindow
 from fogline.rows.names import DUPLICATE, Contents
@@ -114,7 +115,7 @@ def test_the_copies_that_are_kept_are_those_whose_place_no_other_row_can_take(se
     refused, kept = duplicates(group, ids, arrived, 4.0, lambda: held, covering)
     again = {*refused, *kept}
     needed = [k for k in sorted(again) if covering[k]]
-    slow = conflicts_slowly(needed, again, group or WindowGroup(2, 0.5, None, 10), names, held)
+    slow = conflicts_slowly(needed, again, group or WindowGroup(LiveSet(2, 0.5)), names, held)
     assert kept == slow
 
 

@@ -163,7 +163,7 @@ RARE = {
     "markers are forgotten at every tick": [(latest, "FORGET_FROM", 0)],
     "gaps are closed at every tick": [(live, "COMPACT_FROM", 0), (live, "WASTE", 1)],
     "equal rows are judged once": [(live, "MANY", 0)],
-    "no row keeps sums": [(live, "MOST_SUMMED", 1)],
+    "no row keeps sums": [(live, "SUM_LIMIT", 1)],
     "open rows are sorted at every tick": [(latest, "UNSORTED", 0)],
 }
 

@@ -39,7 +39,7 @@ def test_closing_the_gaps_at_every_tick_changes_no_answer(stream, resume):
 @given(streams() | late_streams())
 def test_clouds_of_very_many_places_have_exact_probabilities_over_merged_places(stream):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(live, "MOST_SUMMED", 1)
+        patch.setattr(live, "SUM_LIMIT", 1)
         run(stream)
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import fogline as fl
 from fogline.engine.group import WindowGroup
+from fogline.engine.live import LiveSet
 from fogline.errors import SnapshotError
 from fogline.pipeline import loaded as cache
 from fogline.pipeline import shard
@@ -374,7 +375,7 @@ def test_a_small_group_stays_loaded_while_its_page_is_the_one_that_was_saved(mon
 
 def test_no_more_than_a_few_groups_are_cached():
     cache._cached.clear()
-    groups = [cache.LoadedGroup(WindowGroup(1, 0.5, None, 1), 0.0, None, k) for k in range(5)]
+    groups = [cache.LoadedGroup(WindowGroup(LiveSet(1, 0.5)), 0.0, None, k) for k in range(5)]
     for k, group in enumerate(groups):
         cache.put((bytes([k]), b""), group, cache.MOST // 4)
     assert cache.pop((bytes([0]), b"")) is None

@@ -262,7 +262,7 @@ def test_the_probability_is_the_naive_one(by, case):
 
 def by_bracket(rows: Case) -> Iterator[tuple[int, float, float]]:
     """Rows of very many instances, as more than two are here."""
-    n, live, zeros = len(rows), LiveSet(len(rows[0]), 0.0, instances=2), np.zeros(len(rows))
+    n, live, zeros = len(rows), LiveSet(len(rows[0]), 0.0, exact_limit=2), np.zeros(len(rows))
     uncertain = _clouds(rows)
     live.tick(0.0, Batch(objects(list(range(n))), zeros, zeros + 1.0, uncertain.lo, np.empty((n, 0)), uncertain))
     alive = live.slots.alive()

@@ -118,7 +118,7 @@ def test_a_table_at_once_counts_them_all_too():
 
 @pytest.mark.slow
 def test_bounds_hold_beside_hundreds_of_thousands_of_strong_rivals():
-    n, live = 300_000, LiveSet(2, 0.3, instances=3)
+    n, live = 300_000, LiveSet(2, 0.3, exact_limit=3)
     strong, own = [(0, 1e-9), (10, 1 - 1e-9)], [(1, 0.25), (3, 0.25), (5, 0.25), (20, 0.25)]
     uncertain, zeros = repeated([own, own], [strong, [(10, 1)]], n), np.zeros(n + 1)
     live.tick(

@@ -4,7 +4,7 @@ Those whose true value would change the answer most: by the expected number of r
 the cell's own distribution, all else as it is (`kernels.what_if`). A cell is listed if it may have several values and
 one of them would change the answer. Rows that are surely dominated are not: nothing changes whatever their values are.
 Nor are rows of an id that has a newer one in its group which is not: what was missing then cannot be measured any more.
-A row of more than MOST_SUMMED merged instances is not counted among those that enter or leave; what its cells do to
+A row of more than SUM_LIMIT merged instances is not counted among those that enter or leave; what its cells do to
 others is.
 
 Each cell is weighed by itself: two that would change the same rows are both listed.
@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from fogline.arrays import Floats, Ints, objects
 from fogline.engine.live import LiveSet
-from fogline.engine.slots import MOST_SUMMED, cell_means
+from fogline.engine.slots import SUM_LIMIT, cell_means
 from fogline.errors import FoglineError
 from fogline.kernels.states import OUT
 from fogline.kernels.what_if import UNIT, expected_changes
@@ -51,7 +51,7 @@ def ask(live: LiveSet, k: int) -> Questions:
         raise FoglineError(f"k is {k!r}; it counts cells to be asked for, so it is a whole number of at least 0.")
     s = live.slots
     opened = s.by_key(np.flatnonzero(s.columns.state[: s.used] >= OUT))  # products are rounded: not the order of slots
-    changes = expected_changes(s.live_arrays(), opened, live.limits.threshold, max(MOST_SUMMED, s.most_instances))
+    changes = expected_changes(s.live_arrays(), opened, live.limits.threshold, max(SUM_LIMIT, s.sum_limit))
     newest = dict(zip(s.id[opened].tolist(), opened.tolist(), strict=True))  # of each id the last in order of arrival
     changes[np.setdiff1d(opened, list(newest.values()))] = 0
     slot, attribute = np.nonzero(changes)

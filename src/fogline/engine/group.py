@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from fogline.arrays import DOMINATED_BY, Batch, Delta, Flags, Floats, Ints, Removals, Revisions, UncertainRows
+from fogline.arrays import DOMINATED_BY, Batch, Delta, Flags, Floats, Ints, Removals, Revisions
 from fogline.engine.live import COMPACT_FROM, WASTE, Changes, LiveSet, ManyLiveSets
-from fogline.engine.revise import Fill, Note
 from fogline.engine.window import CountWindow, moved_expiries, named_in
 from fogline.kernels.tick import NO_DOMINATOR, sure_dominators
 from fogline.kernels.uncertain import extent
@@ -49,10 +48,11 @@ class Group(ABC):
     """One independent skyline."""
 
     live: LiveSet
-    chain: Chain | None = None  # what fills its gaps
     window: CountWindow | None = None  # where only so many rows count; None: that is no matter
 
-    def __init__(self) -> None:
+    def __init__(self, live: LiveSet, chain: Chain | None = None) -> None:
+        self.live = live
+        self.chain = chain  # what fills its gaps
         self.late = self.expired_on_arrival = self.stale = 0
         self.clock = -np.inf  # up to when it has been advanced
         self.newest = -np.inf  # the last instant at which something came
@@ -179,19 +179,8 @@ def part_of(come: Timed, which: Ints | slice) -> Timed:
 class WindowGroup(Group):
     """A skyline of every row that came: it counts until it expires or, with `last`, until that many newer ones came."""
 
-    def __init__(
-        self,
-        d: int,
-        alpha: float,
-        last: int | None,
-        instances: int,
-        known: int = 0,
-        fill: Fill | None = None,
-        shared: UncertainRows | None = None,
-        note: Note | None = None,
-    ) -> None:
-        super().__init__()
-        self.live = LiveSet(d, alpha, instances=instances, known=known, fill=fill, note=note, shared=shared)
+    def __init__(self, live: LiveSet, last: int | None = None, chain: Chain | None = None) -> None:
+        super().__init__(live, chain)
         self.window = None if last is None else CountWindow(last)
         self._newest_ids: set[Any] = set()  # of the rows of the newest instant: only there can a copy come in time
         self._unread: list[Iterable[Any]] = []  # ids that are still to be put among those; seldom does anything ask

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fogline.engine.group import Group, WindowGroup
-from fogline.engine.latest import LatestGroup
+from fogline.engine.latest import LatestGroup, LatestLiveSet
+from fogline.engine.live import LiveSet
 from fogline.engine.skyband import SkybandLiveSet
 from fogline.query import Query
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 def new_group(
     query: Query,
     chain: Chain | None,
-    instances: int,
+    exact_limit: int,
     remember: float,
     *,
     width: int | None = None,
@@ -33,15 +34,16 @@ def new_group(
     d, alpha, marks = len(query.names), query.alpha, len(query.carry)  # marks: which of these cells were imputed
     width = (0 if chain is None else chain.width) if width is None else width
     fill, shared, note = (None, None, None) if chain is None else (chain.fill_sharing, chain.shared, chain.note)
-    group: Group
-    if query.latest:
-        group = LatestGroup(d, alpha, instances, width + marks, fill, shared, remember, points)
-    else:
-        group = WindowGroup(d, alpha, query.last, instances, width, fill, shared, note)
+    live: LiveSet
     if query.skyband > 1:
-        group.live = SkybandLiveSet(
-            d, alpha, query.skyband, by_id=query.latest, instances=instances, known=width + marks, fill=fill,
+        live = SkybandLiveSet(
+            d, alpha, query.skyband, by_id=query.latest, exact_limit=exact_limit, known=width + marks, fill=fill,
             note=note, shared=shared,
         )  # fmt: skip
-    group.chain = chain
-    return group
+    else:
+        kind = LatestLiveSet if query.latest else LiveSet
+        live = kind(d, alpha, exact_limit=exact_limit, known=width + marks, fill=fill, note=note, shared=shared)
+    if query.latest:
+        assert isinstance(live, LatestLiveSet)
+        return LatestGroup(live, remember, points=points, chain=chain)
+    return WindowGroup(live, query.last, chain)

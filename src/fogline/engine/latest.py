@@ -24,7 +24,7 @@ of the current rows alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -45,7 +45,6 @@ from fogline.arrays import (
 from fogline.engine.bulk import arrivals_of
 from fogline.engine.group import Group, Incoming, named_dominator
 from fogline.engine.live import Changes, LiveSet
-from fogline.engine.revise import Fill
 from fogline.engine.slots import NO_SLOTS, Slots, longer
 from fogline.kernels.latest import OVER, hand_over_now, tick_latest
 from fogline.kernels.states import DEAD, DOMINATED, HEAVY, OUT
@@ -53,6 +52,9 @@ from fogline.kernels.tick import DONE, FILL, GROW, report_changes
 from fogline.kernels.uncertain import dense, extent
 from fogline.kernels.words import words
 from fogline.rows.names import Contents
+
+if TYPE_CHECKING:
+    from fogline.impute.chain import Chain
 
 NO_VERSION = np.iinfo(np.int64).min
 FORGET_FROM = 64  # fewer markers than this are not worth looking at
@@ -156,8 +158,8 @@ UNSORTED = 64  # fewer open slots than this are not worth sorting
 class LatestSlots(Slots):
     """Slots that remember guards, and the number of their id."""
 
-    def __init__(self, d: int, instances: int, known: int = 0, shared: UncertainRows | None = None) -> None:
-        super().__init__(d, instances, known, shared)
+    def __init__(self, d: int, sum_limit: int, known: int = 0, shared: UncertainRows | None = None) -> None:
+        super().__init__(d, sum_limit, known, shared)
         self.guards = Guards(np.full(16, -1, np.int32), np.full((16, GUARDS), -1, np.int32))
         self.number: Ints = np.empty(16, np.int64)  # of the id
 
@@ -236,7 +238,7 @@ class LatestLiveSet(LiveSet):
     _opened_since = 0  # … but for so many that opened since they were sorted
 
     def _new_slots(self, d: int, known: int, shared: UncertainRows | None, groups: int) -> LatestSlots:
-        return LatestSlots(d, self.limits.instances, known, shared)
+        return LatestSlots(d, self.limits.sum_limit, known, shared)
 
     def compact(self) -> None:
         """Close the gaps between slots: they get other numbers, in the same order."""
@@ -381,18 +383,9 @@ class LatestGroup(Group):
     live: LatestLiveSet
 
     def __init__(
-        self,
-        d: int,
-        alpha: float,
-        instances: int,
-        known: int = 0,
-        fill: Fill | None = None,
-        shared: UncertainRows | None = None,
-        remember: float = np.inf,
-        points: bool = False,
+        self, live: LatestLiveSet, remember: float = np.inf, *, points: bool = False, chain: Chain | None = None
     ) -> None:
-        super().__init__()
-        self.live = LatestLiveSet(d, alpha, instances=instances, known=known, fill=fill, shared=shared)
+        super().__init__(live, chain)
         self.names, self.points = Names(remember), points  # see `rows.names.Contents`
         self.removed = 0
 

@@ -50,7 +50,7 @@ from fogline.arrays import (
 from fogline.engine import bulk
 from fogline.engine.bulk import arrivals_of
 from fogline.engine.revise import Fill, Note, fill_within, revise
-from fogline.engine.slots import MOST_SUMMED, NO_SLOTS, Slots, ranges
+from fogline.engine.slots import NO_SLOTS, SUM_LIMIT, Slots, ranges
 from fogline.errors import SnapshotError
 from fogline.kernels import tick as kernels
 from fogline.kernels.bracket import Bounds, bracket
@@ -63,7 +63,7 @@ NO_INSTANTS: Floats = np.empty(0)
 SHADOWED = ("max_corner", "min_corner", "guard", "joint")  # kept out for life: by Lemma 2, Lemma 3, one, several
 COMPACT_FROM = 64  # fewer slots than this are not worth closing gaps for
 WASTE = 2  # gaps are closed when there are so many slots for each row
-MOST_EXACT = 1_000_000  # instances of a row; the probability of a row of more may be bracketed
+EXACT_LIMIT = 1_000_000  # instances of a row; see `Limits`
 MANY = 1_024  # rows to judge at once for which it pays to sort the others first, and to judge equal ones once
 WIDTH = 1e-3  # a bracket narrower than this is narrow enough, …
 WORK = 4_000_000  # … and no more is done for it: looks at a dominator in a box, half a second or so
@@ -86,15 +86,15 @@ class Counts:
         return {"spatial": self.spatial, **dict(zip(SHADOWED, self.shadowed.tolist(), strict=True))}
 
 
-def limits_of(alpha: float, instances: int) -> Limits:
-    """What decides who is in; `instances`: instances of a row that may be bracketed."""
+def limits_of(alpha: float, exact_limit: int) -> Limits:
+    """What decides who is in; `exact_limit`: see `Limits`."""
     return Limits(
         threshold=alpha + TOLERANCE if alpha > 0 else -1.0,
         least=1.0 - alpha - TOLERANCE,
         tolerance=TOLERANCE,
-        instances=min(MOST_SUMMED, instances),
+        sum_limit=min(SUM_LIMIT, exact_limit),
         many=MANY,
-        exact=instances,
+        exact_limit=exact_limit,
     )
 
 
@@ -109,15 +109,14 @@ class ManyLiveSets:
         alpha: float,
         *,
         groups: int = 1,
-        instances: int = MOST_EXACT,
+        exact_limit: int = EXACT_LIMIT,
         known: int = 0,
         fill: Fill | None = None,
         shared: UncertainRows | None = None,
     ) -> None:
         self.alpha = alpha
-        self.limit = instances
         self.fill = fill  # makes distributions of bounds, when it comes to that
-        self.limits = limits_of(alpha, instances)
+        self.limits = limits_of(alpha, exact_limit)
         self.slots = self._new_slots(d, known, shared, groups)
         self.on_judged: Callable[[float], None] | None = None
         """For measuring: is given the seconds that judging took, which is then a call of its own."""
@@ -127,7 +126,7 @@ class ManyLiveSets:
         self._no_arrivals = arrivals_of(self._nothing, self._none, screened=self._unscreened)
 
     def _new_slots(self, d: int, known: int, shared: UncertainRows | None, groups: int) -> Slots:
-        return Slots(d, self.limits.instances, known, shared, groups)
+        return Slots(d, self.limits.sum_limit, known, shared, groups)
 
     # --- Ticks --------------------------------------------------------------------------------------------------------
 
@@ -274,7 +273,7 @@ class ManyLiveSets:
         They are narrow, or as narrow as the work allowed makes them; `until_out`: or show that the row is out.
         """
         edge = self.limits.threshold if until_out and self.alpha > 0 else np.nan  # at alpha 0 no sum decides
-        found = bracket(self.slots.live_arrays(g), among, o, self.limit, Bounds(edge, WIDTH, WORK))
+        found = bracket(self.slots.live_arrays(g), among, o, self.limits.exact_limit, Bounds(edge, WIDTH, WORK))
         low, high, soon = map(float, found)
         return low, high, soon
 
@@ -330,13 +329,13 @@ class LiveSet(ManyLiveSets):
         d: int,
         alpha: float,
         *,
-        instances: int = MOST_EXACT,
+        exact_limit: int = EXACT_LIMIT,
         known: int = 0,
         fill: Fill | None = None,
         note: Note | None = None,
         shared: UncertainRows | None = None,
     ) -> None:
-        super().__init__(d, alpha, instances=instances, known=known, fill=fill, shared=shared)
+        super().__init__(d, alpha, exact_limit=exact_limit, known=known, fill=fill, shared=shared)
         self.note = note  # adds to what is known of rows
         self.returned: tuple[Ints, UncertainRows] | None = (
             None  # the slots of rows that a revision took out, as they came again

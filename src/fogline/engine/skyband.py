@@ -44,7 +44,7 @@ import numpy as np
 from fogline.arrays import BOUNDS_ONLY, Batch, Flags, Floats, Guards, Ints, Revisions, UncertainRows
 from fogline.engine.bulk import ROWS, arrivals_of
 from fogline.engine.latest import NONE_LEAVES, LatestLiveSet, LatestSlots, Leaving
-from fogline.engine.live import MOST_EXACT, WIDTH, Changes
+from fogline.engine.live import EXACT_LIMIT, WIDTH, Changes
 from fogline.engine.revise import Fill, Note, revise
 from fogline.engine.slots import NO_SLOTS, longer
 from fogline.kernels.bracket import Bounds
@@ -119,16 +119,16 @@ class SkybandLiveSet(LatestLiveSet):
         k: int,
         *,
         by_id: bool,
-        instances: int = MOST_EXACT,
+        exact_limit: int = EXACT_LIMIT,
         known: int = 0,
         fill: Fill | None = None,
         note: Note | None = None,
         shared: UncertainRows | None = None,
     ) -> None:
-        super().__init__(d, alpha, instances=instances, known=known, fill=fill, note=note, shared=shared)
+        super().__init__(d, alpha, exact_limit=exact_limit, known=known, fill=fill, note=note, shared=shared)
         self.k = k
         self.by_id = by_id  # each id has one current row, which may be replaced: nothing is forgotten
-        self.limits = self.limits._replace(instances=0)
+        self.limits = self.limits._replace(sum_limit=0)
 
     def _new_slots(self, d: int, known: int, shared: UncertainRows | None, groups: int) -> SkybandSlots:
         return SkybandSlots(d, known, shared)

@@ -43,7 +43,7 @@ from fogline.kernels.states import IN
 from fogline.kernels.uncertain import copy_sharing, dense, own_values
 from fogline.kernels.words import cut_points, fences, words
 
-MOST_SUMMED = 4096  # a member of more instances keeps no sums, and is evaluated anew when something changes
+SUM_LIMIT = 4096  # instances of a member; one of more is evaluated anew when something changes
 NO_SLOTS: Ints = np.empty(0, np.int64)
 SAMPLE = 50_000  # more rows than this choose no better cut points
 CELLS = ("lo", "hi", "start", "size")
@@ -89,10 +89,10 @@ class Slots:
     """
 
     def __init__(
-        self, d: int, instances: int = MOST_SUMMED, known: int = 0, shared: UncertainRows | None = None, groups: int = 1
+        self, d: int, sum_limit: int = SUM_LIMIT, known: int = 0, shared: UncertainRows | None = None, groups: int = 1
     ) -> None:
         self.d = d
-        self.most_instances = instances
+        self.sum_limit = sum_limit
         self.lists = empty_rows(0, d, 0) if shared is None else shared  # one row: the lists that cells share
         self.shared = unshared(d) if shared is None else np.where(shared.start[0] >= 0, shared.start[0], SHARED)
         self.distributed = shared is not None  # has there been a distribution, or a row with bounds only?
@@ -141,7 +141,7 @@ class Slots:
     @property
     def scratch(self) -> Floats:
         """Room for walks over instances: this thread's own, made once."""
-        size = max(self.most_instances, ROOM) + self.d
+        size = max(self.sum_limit, ROOM) + self.d
         found: Floats | None = getattr(_rooms, "room", None)
         if found is None or found.shape[1] < size:
             _rooms.room = found = np.empty((8, size))
@@ -211,7 +211,7 @@ class Slots:
     def instances_of(self, uncertain: UncertainRows) -> Ints:
         """How many instances these rows have; 0 for too many to keep sums for."""
         instances = np.prod(uncertain.size, axis=1, dtype=np.float64)
-        return np.where(instances <= self.most_instances, instances, 0).astype(np.int64)
+        return np.where(instances <= self.sum_limit, instances, 0).astype(np.int64)
 
     def delta(
         self,

@@ -12,6 +12,7 @@ import numpy as np
 
 from fogline.arrays import Batch, Flags, Floats, Ints, UncertainRows, objects
 from fogline.engine.group import Incoming, WindowGroup
+from fogline.engine.live import LiveSet
 from fogline.engine.skyband import SkybandLiveSet
 from fogline.kernels.instances import ROOM
 from fogline.kernels.skyband import may_matter
@@ -19,7 +20,6 @@ from fogline.kernels.static import NOT_ABOVE, Dominators, chances
 from fogline.kernels.words import cut_points, fences, words
 from fogline.query import TOLERANCE
 
-_PLACES = 1_000_000  # instances up to which a probability is exact
 _SAMPLE = 1000  # rows that the cut points of words are chosen by
 
 
@@ -47,7 +47,7 @@ def in_skyband(uncertain: UncertainRows, alpha: float, k: int) -> tuple[Ints, Fl
     """The same, where fewer than k others may dominate a row, by one tick of a live set; and which are in for certain:
     under every value (CERTAIN) or under some (OPEN)."""
     d = uncertain.lo.shape[1]
-    live = SkybandLiveSet(d, alpha, k, by_id=False, instances=_PLACES)
+    live = SkybandLiveSet(d, alpha, k, by_id=False)
     live.tick(0.0, _arriving(uncertain))
     slots = live.members()
     which = live.slots.id[slots].astype(np.int64)
@@ -74,7 +74,7 @@ def _arriving(uncertain: UncertainRows) -> Batch:
 def _by_live_set(uncertain: UncertainRows, alpha: float) -> tuple[Ints, Floats, Floats]:
     """The same by one tick of a live set, which can bracket what cannot be summed."""
     d = uncertain.lo.shape[1]
-    deltas = WindowGroup(d, alpha, None, _PLACES).advance(-np.inf, 0.0, Incoming(_arriving(uncertain)))
+    deltas = WindowGroup(LiveSet(d, alpha)).advance(-np.inf, 0.0, Incoming(_arriving(uncertain)))
     if not deltas:
         return np.empty(0, np.int64), np.empty(0), np.empty(0)
     [delta] = deltas

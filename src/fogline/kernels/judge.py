@@ -210,7 +210,7 @@ def kept_out(live, o, near, limits, coarse, scratch):
     if (
         live.columns.instances[o] == 0
         and not np.isnan(live.columns.reported[o])
-        and instances_of(live.uncertain, o) <= limits.exact
+        and instances_of(live.uncertain, o) <= limits.exact_limit
     ):
         return -np.inf, False, 0
     until, taken = coarse_upper_bound(live, o, near, threshold, coarse, scratch)

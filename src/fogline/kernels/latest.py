@@ -440,7 +440,7 @@ def meet(live, guards, rows, turn, instances):
 @inner
 def work(live, guards, rows, turn, limits, room, changes):
     """One tick, or as much of it as can be done; see `tick_latest`."""
-    met = meet(live, guards, rows, turn, limits.instances)
+    met = meet(live, guards, rows, turn, limits.sum_limit)
     pending, came, opened, went = met[0], met[1], met[2], met[3]
     left, filled = DONE, live.filled
     sums = evaluations = heavy = end = 0

@@ -100,7 +100,7 @@ def end_or_hide_all(columns, expires, fence, closed, groups):
 @kernel
 def shift_share(live, members, came, went, limits):
     """`shift` of a share of the members."""
-    shift(live, members, came, went, limits, scratch_for(limits.instances))
+    shift(live, members, came, went, limits, scratch_for(limits.sum_limit))
 
 
 @kernel
@@ -120,5 +120,5 @@ def before_judging(live, opened, due, bulk):
 def judge_share(live, opened, strong, steps, due, again, limits, pruned):
     """`judge` of a share of what is due. `live.filled` leaves room for the sums of the shares before."""
     near = np.empty(opened.shape[0], np.int64)
-    room = np.empty((8, max(limits.instances, ROOM) + live.uncertain.lo.shape[1]))
+    room = np.empty((8, max(limits.sum_limit, ROOM) + live.uncertain.lo.shape[1]))
     return judge(live, None, opened, strong, steps, due, again, limits, pruned, near, room)

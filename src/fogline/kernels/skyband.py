@@ -322,12 +322,12 @@ def chance_in_band(uncertain, o, near, k, limits, goal, room, scratch):
     """(lower, upper) for Pr{fewer than k of the rows `near` dominate o}; the same, where it is exact."""
     if near.shape[0] < k:
         return 1.0, 1.0
-    most = min(ROOM, limits.exact)
+    most = min(ROOM, limits.exact_limit)
     if instances_of(uncertain, o) <= most:
         p = fewer_over(uncertain, o, near, own_grid(uncertain, o), k, room, scratch)
         return min(p, 1.0), min(p, 1.0)
     grid = empty_grid(values_of(uncertain, o), uncertain.lo.shape[1])
-    if merge_instances(uncertain, o, near, grid) <= limits.exact:
+    if merge_instances(uncertain, o, near, grid) <= limits.exact_limit:
         goal = Bounds(goal.threshold, 0.0, goal.work)
     low, high = narrow(uncertain, o, near, grid, k, most, goal, room, scratch)
     if high - low <= TOLERANCE:  # all boxes were exact: what is left is rounding

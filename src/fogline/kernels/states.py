@@ -55,7 +55,7 @@ def expire_slots(columns, used, now, fence, closed):
 def enter(live, rows, boxes, which, until, now, instances):
     """Fill the columns of the next slots for the arriving rows `which`, surely dominated until then.
 
-    A row of more than `Limits.instances` instances keeps no sums: its number of instances is written as 0. A row that
+    A row of more than `Limits.sum_limit` instances keeps no sums: its number of instances is written as 0. A row that
     was there before, in another slot, keeps what was reported and counted of it.
     """
     columns = live.columns

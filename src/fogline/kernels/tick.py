@@ -410,7 +410,7 @@ def _tick(uncertain, columns, sums, rest, row_uncertain, rows, work, limits, cha
         lists = these.lists[:, first : first + group.room]
         live = live_arrays(these, g)
         rows_there = rows_of(coming, g, coming.screened[g])
-        which = meet(live, rows_there, group, lists, these.ends, todo.met, bounds.instances)
+        which = meet(live, rows_there, group, lists, these.ends, todo.met, bounds.sum_limit)
         for k in range(which.shape[0]):
             these.source[first + used + k] = coming.begin[g] + which[k]
         group.used = used + which.shape[0]

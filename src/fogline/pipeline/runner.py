@@ -23,7 +23,7 @@ from fogline.engine.bulk import threads
 from fogline.engine.copies import duplicates, entered
 from fogline.engine.group import Group
 from fogline.engine.kinds import new_group
-from fogline.engine.live import MOST_EXACT
+from fogline.engine.live import EXACT_LIMIT
 from fogline.engine.store import join_groups, save_group, split_groups
 from fogline.impute.scores import Sums, add
 from fogline.kernels.uncertain import dense
@@ -359,7 +359,7 @@ class GroupRunner:
         """A group that no row has reached."""
         plan = self.plan
         remember = plan.remember_removed if plan.query.latest else np.inf
-        return new_group(plan.query, plan.chain, MOST_EXACT, remember, width=plan.width, points=self._points)
+        return new_group(plan.query, plan.chain, EXACT_LIMIT, remember, width=plan.width, points=self._points)
 
     def load(self, key: KeyText, state: bytes, store: StateStore) -> LoadedGroup:
         """A group from its state."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from fogline.arrays import Batch, Delta, Flags, Floats, Ints
 from fogline.engine.group import advance_all, columns_of
-from fogline.engine.live import MOST_EXACT, Changes, ManyLiveSets
+from fogline.engine.live import EXACT_LIMIT, Changes, ManyLiveSets
 from fogline.engine.slots import CELLS, POOLS, ranges
 from fogline.engine.store import (
     COLUMNS,
@@ -288,7 +288,7 @@ def _live(plan: Plan, states: GroupStates) -> ManyLiveSets:
     query, chain, columns = plan.query, plan.chain, states.columns
     fill, shared = (None, None) if chain is None else (chain.fill_sharing, chain.shared)
     live = ManyLiveSets(
-        len(query.names), query.alpha, groups=len(states.keys), instances=MOST_EXACT, known=plan.width, fill=fill,
+        len(query.names), query.alpha, groups=len(states.keys), exact_limit=EXACT_LIMIT, known=plan.width, fill=fill,
         shared=shared,
     )  # fmt: skip
     fill_live(live, np.arange(len(columns["arrived"])), columns, states.sizes, columns["now"])
