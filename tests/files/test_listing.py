@@ -149,6 +149,7 @@ def test_the_stamp_of_a_stream_shows_what_is_done_to_its_files_and_nothing_else(
     put(tmp_path / "in" / "a.csv", "id,t\n")
     (tmp_path / "in" / "far.csv").symlink_to(tmp_path / "later.csv")
     (tmp_path / "in" / "itself").symlink_to(tmp_path / "in")
+    (tmp_path / "in" / "loop.csv").symlink_to(tmp_path / "in" / "loop.csv")
     before = {stamp(str(tmp_path / "in"))}
     put(tmp_path / "in" / "_hidden" / "x.csv")
     put(tmp_path / "beside.csv")

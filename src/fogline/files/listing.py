@@ -261,13 +261,21 @@ def stamp(path: str) -> int:
                 for each in inside:
                     if each.name.startswith((".", "_")):
                         continue
-                    if not each.is_dir():
+                    if not _is_folder(each):
                         seen.append(_seen(each.path, each.stat))
                     elif not (each.is_symlink() and _holds_itself(Path(each.path))):
                         waiting.append(each.path)
         except (FileNotFoundError, NotADirectoryError):  # it is a file, or there no longer
             seen.append(_seen(place, partial(os.stat, place)))
     return hash(tuple(seen))
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether this is a folder, or leads to one; a link that leads to itself does not."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
 
 
 def _seen(path: str, look: Callable[[], os.stat_result]) -> tuple[str, int, int]:
