@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fogline.cli import app
-from fogline.kernels import arrow, bracket, cover, forest, gaps, rtree, sensors, tick
+from fogline.kernels import arrow, bracket, cover, forest, gaps, rtree, sensors, skyband, tick
 from fogline.kernels import compile as cache
 from fogline.kernels import sorted as sorted_rows
 from fogline.kernels import tick as revise
@@ -61,5 +61,6 @@ def test_what_is_neither_folder_nor_archive_is_refused(tmp_path):
 def test_the_calls_reach_the_kernels_of_every_part_of_a_pipeline():
     assert len(list(warming.steps())) == 9
     reached = (arrow.cells, cover.uncovered, tick._screen, bracket.bracket, sorted_rows.find_close, rtree.find)
+    reached = (*reached, cover.uncovered_by, skyband.judge_band, skyband.concerned, skyband.report_band)
     assert all(each.signatures for each in (*reached, forest.ask, sensors.walk, gaps.shut, revise.release))
     assert {str(types[-1]) for types in tick._tick.signatures} == {"none", "bool"}, "with distributions, and without"

@@ -23,6 +23,7 @@ from fogline.engine.bulk import allow, threads
 from fogline.errors import FoglineError
 from fogline.impute.own import ImputeFunction
 from fogline.kernels.compile import CARRIED, copy_used, count_used, levels
+from fogline.kernels.cover import Lives, matter
 from fogline.monitor import Monitor
 from fogline.pipeline.exchange import BucketRows
 from fogline.pipeline.plan import Plan, make_plan
@@ -151,6 +152,11 @@ def _use(repository: Repository | None) -> None:
             skyline(table, query, repository, explain=True)
     for table in (rows, uncertain):
         _watch(table, _query(latest=True, lifetime=5), repository)
+        _watch(table, _query(latest=True, lifetime=5, skyband=2), repository)
+        _watch(table, _query(lifetime=5, skyband=2), repository)
+        skyline(table, _query(lifetime=5, skyband=2), repository)
+    corners, times, flags = np.zeros((2, 3)), np.zeros(2), np.ones(2, np.bool_)
+    matter(np.zeros(2, np.int64), Lives(corners, corners, times, times, flags, flags), skyband=2)
 
 
 def _screen(plan: Plan, table: pa.Table) -> None:
@@ -177,8 +183,9 @@ def _watch(table: pa.Table, query: Query, repository: Repository | None, imputer
             monitor = Monitor.restore(query, monitor.snapshot(), repository, imputer=imputer)
     monitor.answer(certainty="possible")
     monitor.explain("s0")
-    monitor.ask_next(1)
-    monitor.tree()
+    if query.skyband == 1:
+        monitor.ask_next(1)
+        monitor.tree()
 
 
 def _query(**window: Any) -> Query:
