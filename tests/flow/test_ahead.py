@@ -19,7 +19,17 @@ from fogline.pipeline.clock_guard import Ahead
 from fogline.pipeline.exchange import GroupRows
 from fogline.pipeline.plan import make_plan
 from fogline.pipeline.report import BatchResult
-from fogline.pipeline.time_buckets import BucketStatistics, count_ids, hash_ids, joined, moved
+from fogline.pipeline.time_buckets import (
+    BucketColumns,
+    BucketStatistics,
+    count_ids,
+    end_to_end,
+    hash_ids,
+    joined,
+    merged_buckets,
+    moved,
+    numbered,
+)
 from fogline.rows.changes import answer_of
 from tests.flow.driving import Engine, changes_of, cut, pruned_rows, rows_of, take
 
@@ -311,6 +321,27 @@ def test_what_chunks_have_heard_joins_into_what_all_rows_show(ids, parts):
     for s, c in whole.items():
         true = len({name for name, t, *_ in rows if t // 100 == s})
         assert count_ids(c.ids) == true if true < 32 else 0.4 * true < count_ids(c.ids) < 2.2 * true
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9), st.integers(0, 60)), min_size=1), st.integers(1, 4))
+@settings(deadline=None, max_examples=40)
+def test_time_buckets_of_many_groups_merge_in_columns_as_each_group_s_would(heard, parts):
+    pieces: list[dict[int, dict[float, BucketStatistics]]] = [{} for _ in range(parts)]
+    for k, (group, bucket, name) in enumerate(heard):
+        one = {float(bucket): cell(chr(65 + name), bucket * 10, bucket * 10 + k)}
+        there = pieces[k % parts].setdefault(group, {})
+        pieces[k % parts][group] = joined([there, one])
+    group = np.array([g for piece in pieces for g, own in piece.items() for _ in own])
+    columns = end_to_end([BucketColumns.of(piece.values()) for piece in pieces])
+    number, count = numbered(group, columns.times[:, 0])
+    merged, of = merged_buckets(number, count, columns), np.empty(count, np.int64)
+    of[number] = group
+    for g in range(4):
+        own = merged.part(np.flatnonzero(of == g)).by_bucket()
+        expected = joined([piece.get(g, {}) for piece in pieces])
+        assert {s: (c.least, c.greatest, c.rows, c.ids.tolist()) for s, c in own.items()} == {
+            s: (c.least, c.greatest, c.rows, c.ids.tolist()) for s, c in expected.items()
+        }
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,25 @@ def test_each_group_reports_what_it_would_report_alone(name, every):
         assert found["together"] < found["asked"]  # copies and late rows are left to loaded groups
 
 
+def test_so_do_groups_whose_frontier_moves_with_each_batch_and_of_which_some_rows_run_ahead():
+    random = np.random.default_rng(7)
+    tables = []
+    for table in stream(5, gaps=0.0, few=12, expires=False):
+        far = 30 * (random.uniform(size=table.num_rows) < 0.03)
+        later = {name: pa.array(table[name].to_numpy() + far) for name in ("t", "until")}
+        tables.append(table.set_column(2, "t", later["t"]).set_column(3, "until", later["until"]))
+    plan = plan_for(tables, 0.5, every="tick", ahead=3)
+    alone, beside = Engine(plan, 10_000, 10_000, at_hand=False), ShardEngine(plan, 10_000, 10_000)
+    held = 0
+    with counted() as found:
+        for table in tables:
+            reported = beside.batch([table.slice(0, 9), table.slice(9)])
+            assert by_group(reported, plan) == by_group(alone.batch([table.slice(0, 9), table.slice(9)]), plan)
+            held += sum(row["held"] for row in rows_of(reported, HEALTH))
+    assert found["together"] > 20
+    assert held > 5
+
+
 @pytest.mark.parametrize("every", ["tick", "batch"])
 @pytest.mark.parametrize("name", ["distributions", "gaps"])
 def test_what_is_saved_in_either_way_is_the_same_and_goes_on_in_the_other(name, every):
