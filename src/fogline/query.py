@@ -371,11 +371,11 @@ def alpha_of(given: object) -> float:
 
 
 def count_in(given: object, name: str) -> int:
-    """A whole number, from 1 on."""
+    """A whole number, from 1 on; beyond 2^62 there is nothing to count."""
     if isinstance(given, np.integer):
         given = given.item()
-    if not isinstance(given, int) or isinstance(given, bool) or given < 1:
-        raise QueryError(f"{name} is {quoted(given)}; it is a whole number, from 1 on.")
+    if not isinstance(given, int) or isinstance(given, bool) or not 1 <= given <= 2**62:
+        raise QueryError(f"{name} is {quoted(given)}; it is a whole number, from 1 on (2^62 at most).")
     return given
 
 

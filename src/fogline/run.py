@@ -17,9 +17,9 @@ from fogline.impute.own import ImputeFunction
 from fogline.impute.protocol import Imputer
 from fogline.output.answers import OutputReader
 from fogline.output.sink import Sink
-from fogline.pipeline.limits import STOP, GroupLimits, must_be_counts
+from fogline.pipeline.limits import STOP, GroupLimits
 from fogline.queries import asked_of
-from fogline.query import Query
+from fogline.query import Query, count_in
 from fogline.repository.repository import Repository
 from fogline.runs.config import EMBEDDED, RunConfig, RunStatus
 from fogline.runs.embedded import Embedded
@@ -132,8 +132,9 @@ def run(
     0
     """
     remark = logging.getLogger("fogline").warning if remark is None else remark
-    how: dict[str, Any] = {"files_per_batch": files_per_batch, "max_rows_per_batch": max_rows_per_batch}
-    must_be_counts(**how, keep_batches=keep_batches)
+    given = {"files_per_batch": files_per_batch, "max_rows_per_batch": max_rows_per_batch, "keep_batches": keep_batches}
+    how: dict[str, Any] = {name: None if each is None else count_in(each, name) for name, each in given.items()}
+    keep_batches = how.pop("keep_batches")
     root, source = _folder(output, checkpoint), fspath(stream)
     places = sinks_of(sinks, root, source)
     if output is None and not places:

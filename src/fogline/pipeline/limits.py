@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from fogline.errors import LimitError, QueryError
 from fogline.queries import QUERY
+from fogline.query import count_in
 from fogline.show import count_of, size_text
 
 STOP, WARN = POLICIES = ("stop", "warn")
@@ -50,15 +51,8 @@ class GroupLimits:
         """
         if when_full not in POLICIES:
             raise QueryError(f"when_full is {when_full!r}; it may be {' or '.join(POLICIES)}.")
-        must_be_counts(max_live=max_live)
-        return cls(max_live, None if max_state is None else bytes_of(max_state), when_full)
-
-
-def must_be_counts(**given: int | None) -> None:
-    """An error for the first that is no number of things; None states none."""
-    for name, each in given.items():
-        if each is not None and (not isinstance(each, int) or isinstance(each, bool) or each < 1):
-            raise QueryError(f"{name} is {each!r}; it is a whole number, at least 1.")
+        live = None if max_live is None else count_in(max_live, "max_live")
+        return cls(live, None if max_state is None else bytes_of(max_state), when_full)
 
 
 class Full(NamedTuple):
