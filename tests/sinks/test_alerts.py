@@ -186,5 +186,5 @@ def test_what_cannot_be_meant_is_refused_at_once():
         Command("logger -t fogline")
     with pytest.raises(QueryError, match="is no web address"):
         Webhook("ftp://host/x")
-    with pytest.raises(QueryError, match=r"changes=\('entr',\)"):
+    with pytest.raises(QueryError, match=r"changes is \['entr'\]"):
         Webhook("http://host/x", changes=["entr"])

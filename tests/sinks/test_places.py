@@ -28,7 +28,9 @@ def test_texts_name_sinks(tmp_path):
 
 def test_a_secret_comes_from_the_environment_and_never_shows(monkeypatch):
     url = "postgresql://me:hush@host/db?table=t"
-    with pytest.raises(QueryError, match=r"'postgresql://me@host/db\?table=t' holds a password, and a command line"):
+    with pytest.raises(
+        QueryError, match=r"'postgresql://me@host/db\?table=t' holds a password, and others can see a command line"
+    ):
         sink_for(url, typed=True)
     with pytest.raises(QueryError, match=r"password=…' holds a password"):
         sink_for("postgresql://host/db?table=t&password=hush", typed=True)
