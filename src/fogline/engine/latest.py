@@ -364,7 +364,7 @@ class LatestLiveSet(LiveSet):
 # --- Groups -----------------------------------------------------------------------------------------------------------
 
 
-class News(NamedTuple):
+class IdEvents(NamedTuple):
     """What befalls ids: rows, then removals."""
 
     number: Ints  # (n,) of the id
@@ -372,9 +372,9 @@ class News(NamedTuple):
     version: Ints  # (n,)
     row: Ints  # (n,) which row of the batch; -1: a removal
 
-    def part(self, which: Ints | slice | Flags) -> News:
+    def part(self, which: Ints | slice | Flags) -> IdEvents:
         """Some of them."""
-        return News(self.number[which], self.time[which], self.version[which], self.row[which])
+        return IdEvents(self.number[which], self.time[which], self.version[which], self.row[which])
 
 
 class LatestGroup(Group):
@@ -457,7 +457,7 @@ class LatestGroup(Group):
             if successor >= 0:
                 changes["dominator"][k] = named_dominator(self.live, 0, successor, list)
 
-    def _events(self, rows: Batch | None, removals: Removals | None) -> News:
+    def _events(self, rows: Batch | None, removals: Removals | None) -> IdEvents:
         """What is taken of the rows and removals. What is stale is counted.
 
         Only what comes late can be: what comes at its tick is newer than all that was taken before. So it is compared
@@ -467,11 +467,11 @@ class LatestGroup(Group):
         if rows is not None:
             n = len(rows.id)
             version = np.zeros(n, np.int64) if rows.version is None else rows.version
-            parts.append(News(self.names.numbers(rows.id), rows.arrived, version, np.arange(n)))
+            parts.append(IdEvents(self.names.numbers(rows.id), rows.arrived, version, np.arange(n)))
         if removals is not None:
             none = np.full(len(removals.id), -1)
-            parts.append(News(self.names.numbers(removals.id), removals.time, removals.version, none))
-        events = parts[0] if len(parts) == 1 else News(*(np.concatenate(both) for both in zip(*parts, strict=True)))
+            parts.append(IdEvents(self.names.numbers(removals.id), removals.time, removals.version, none))
+        events = parts[0] if len(parts) == 1 else IdEvents(*(np.concatenate(both) for both in zip(*parts, strict=True)))
         self.newest = max(self.newest, extent(events.time)[1])
         stale = self.names.stale(events.number, events.time, events.version, self.clock)
         if stale.any():
@@ -479,7 +479,7 @@ class LatestGroup(Group):
             events = events.part(~stale)
         return events
 
-    def _take(self, tick: float, rows: Batch | None, events: News) -> tuple[Ints, Batch | None, Leaving]:
+    def _take(self, tick: float, rows: Batch | None, events: IdEvents) -> tuple[Ints, Batch | None, Leaving]:
         """The numbers of the ids that get another row, those rows, and what leaves. Ids come once each."""
         names, came = self.names, events.row >= 0
         old = names.slot[events.number]
@@ -514,7 +514,7 @@ class LatestGroup(Group):
         assert np.count_nonzero(names.slot[:n] >= 0) == len(alive), "an id points to a row that is gone"
         assert all(names.id[k] == name for name, k in names.number.items()), "a number has another id"
 
-    def _newest_of_each(self, events: News, rows: Batch | None) -> Ints:
+    def _newest_of_each(self, events: IdEvents, rows: Batch | None) -> Ints:
         """Of each id the one event that counts, in the order in which they came."""
         number, time, version, row = events
         order = np.lexsort((row < 0, version, time, number))
