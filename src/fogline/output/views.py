@@ -38,12 +38,6 @@ def next_at(place: Folder, batch: int | None = None, columns: Sequence[str] | No
     return _at(place, NEXT, batch, columns)
 
 
-def kept_from(place: Folder, kind: str = NEAR) -> int:
-    """The first batch that may be asked for: what came before is known only as it was then."""
-    held = counted(place.listing(kind))
-    return held[0].last if held else 0
-
-
 def _at(place: Folder, kind: str, batch: int | None, columns: Sequence[str] | None) -> pa.Table:
     about = read_about(place)
     if about is None:

@@ -79,7 +79,6 @@ class Estimate:
     """What is expected of one query."""
 
     rows: int  # of the sample
-    per_second: float | None  # rows, where the clock shows timestamps
     window: float | None  # rows that have not expired; None: none ever does
     live: float  # rows that can still matter
     complete: int  # bytes of a live row without gaps
@@ -124,11 +123,9 @@ def estimate(
     waiting = count / span * plan.lateness if span > 0 else 0.0
     each = size / now if now else float(row_bytes(plan))
     state = live * each + waiting * row_bytes(plan)
-    unit = 1e6 if pa.types.is_timestamp(plan.kind) else None
     at_once = min(batch, max(total or batch, count)) * (1 - screened / count)
     return Estimate(
         count,
-        None if unit is None or span <= 0 else unit * count / span,
         window,
         live,
         row_bytes(plan),
