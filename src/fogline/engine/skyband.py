@@ -42,7 +42,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fogline.arrays import BOUNDS_ONLY, Batch, Flags, Floats, Guards, Ints, Revisions, UncertainRows
-from fogline.engine.bulk import ROWS, arrivals_of
+from fogline.engine.bulk import arrivals_of
 from fogline.engine.latest import NONE_LEAVES, LatestLiveSet, LatestSlots, Leaving
 from fogline.engine.live import EXACT_LIMIT, WIDTH, Changes
 from fogline.engine.revise import Fill, Note, revise
@@ -63,6 +63,7 @@ from fogline.kernels.states import DEAD, DOMINATED, HAS_EXPIRED, HAS_SUCCESSOR, 
 from fogline.kernels.static import CERTAIN, IMPOSSIBLE, OPEN
 from fogline.kernels.words import words
 
+ROWS = 256  # of so many rows at once it is looked among themselves first which can matter
 WORK = 64_000_000  # looks at a dominator in an instance, some tenths of a second
 
 
