@@ -16,7 +16,7 @@ from fogline.spark.session import session
 
 def test_beside_a_session_with_a_jvm_there_is_none_of_a_server(spark):
     with pytest.raises(
-        FoglineError, match=r"a session with a JVM of its own runs in this process, and one of 'sc://x'"
+        FoglineError, match=r"this process has a Spark session of its own, so it cannot connect to 'sc://x'"
     ):
         session("sc://x")
 
