@@ -147,7 +147,7 @@ def test_sinks_that_name_members_in_one_way_refuse_queries_that_do_in_two(tmp_pa
         def put(self, number: int, changes: Any, rejects: Any, health: Any) -> None:
             self.rows += pa.Table.from_batches(list(changes)).to_pylist()
 
-    with pytest.raises(FoglineError, match="run them apart"):
+    with pytest.raises(FoglineError, match="Run them apart"):
         Embedded(config_of(tmp_path, asked, "out", sinks=(Kept(),))).start()
     kept, some = Kept(), Queries({name: asked[name] for name in ("sites", "all")})
     run(config_of(tmp_path, some, "out", sinks=(kept,)))

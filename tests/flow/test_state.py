@@ -59,6 +59,8 @@ CHANGED = {
     "version": plan(latest=True, version="other"),
     "carry": plan(latest=True, carry=["a"]),
     "remember_removed": plan(latest=True, remember_removed=5),
+    "skyband": plan(skyband=2),
+    "keep": plan(keep=["other"]),
 }
 
 
@@ -82,7 +84,7 @@ def test_the_state_of_a_group_is_refused_by_any_other_plan_with_the_name_of_what
 def test_every_field_of_a_plan_and_of_its_query_is_described():
     asked = {each.name for each in fields(fl.Query)} | {each.name for each in fields(Plan)}
     described = {name for each in CHANGED.values() for name in each.described}
-    renamed = {"query", "kind", "opened", "buckets", "hindsight"}  # all of it; as clock; with a repository: see below
+    renamed = {"query", "kind", "kept", "opened", "buckets", "hindsight"}  # all of it; as clock, types; see below
     assert asked - renamed <= described | {"idle", "moves_idle", "formers", "explain", "views", "max_state"}
     assert len({each.digest for each in (plan(), *CHANGED.values())}) == len(CHANGED) + 1
 
