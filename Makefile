@@ -8,9 +8,10 @@ DEMO   := $(VENV)/.demo
 STAMP  := $(VENV)/.ready
 EXTRAS := dev$(if $(or $(JAVA_HOME),$(shell command -v java 2>/dev/null)),,$(comma)java)
 
-# The tests of the core, which need neither Spark nor a broker, a database, a browser.
+# The tests of the core, which need neither Spark nor a broker, a database, a browser. Runs of whole engines, and the
+# tests of what judges it, are left to `make test`.
 CORE   := $(addprefix tests/,kernels rows impute repository engine) $(wildcard tests/test_*.py)
-CORE   := $(filter-out $(addprefix tests/,test_doctests.py test_public.py test_security.py),$(CORE))
+CORE   := $(filter-out $(addprefix tests/,test_doctests.py test_public.py test_security.py test_oracle.py test_run.py test_keep.py),$(CORE))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo docs quick net test test-integration test-versions test-packaging components explore check audit fuzz bench bench-impute bench-fit bench-spark bench-kafka bench-forks crash chaos lab lab-quick clean
