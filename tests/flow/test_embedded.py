@@ -414,3 +414,13 @@ def test_groups_that_time_alone_changes_are_reported_in_one_order_also_after_a_r
         reports.append([row["g"] for table in found for row in table.to_pylist()])
     assert reports[0] == reports[1]
     assert sorted(reports[0]) == ["x", "y"]
+
+
+def test_of_an_intent_without_marks_the_files_are_not_compared(tmp_path):
+    """Earlier checkpoints had none; what else is old in them is refused by name, and not by this."""
+    state = EmbeddedState(LocalFolder(str(tmp_path)), "m")
+    state.checkpoint.begin({"files": [["a.csv", 5]], "now": 7, "follows": False, "spans": []})
+    intent = state.intent()
+    assert intent is not None
+    assert (intent.files, list(intent.marks)) == ([("a.csv", 5)], [])
+    state.close()

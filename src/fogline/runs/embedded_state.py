@@ -52,7 +52,7 @@ class EmbeddedState:
             return None
         files = [(path, when) for path, when in plain["files"]]
         spans = [Span(*each) for each in plain["spans"]]
-        marks = [None if each is None else FileMark(*each) for each in plain["marks"]]
+        marks = [None if each is None else FileMark(*each) for each in plain.get("marks", ())]
         return Intent(**{**plain, "files": files, "spans": spans, "marks": marks})
 
     def begin(self, intent: Intent) -> None:
